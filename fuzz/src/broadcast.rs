@@ -10,7 +10,8 @@ use alphorn_proto::broadcast::{
     PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
 };
 use alphorn_proto::rlnc::{
-    Coding, Cut, Generators, Header, Id, Law, Model16, Published, Ristretto, Rs, Strategy, Subject,
+    Coding, Cut, Distribution, Generators, Header, Id, Model16, Published, Ristretto, Rs, Strategy,
+    Subject,
 };
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
@@ -129,7 +130,7 @@ fn messages<C: Coding>(code: &C, len: u8) -> Vec<Vec<u8>> {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let mut all = vec![Message::Header(Arc::new(announce)), Message::Done { id }];
     for selector in 0..3 {
-        if let Some(piece) = code.draw(&source.basket, selector, Law::Fresh, &mut rng) {
+        if let Some(piece) = code.draw(&source.decoder, selector, Distribution::Fresh, &mut rng) {
             all.push(Message::piece(code, header, id, piece));
         }
     }

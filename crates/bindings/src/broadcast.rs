@@ -2,8 +2,8 @@
 //! it back. Random linear combinations, which relays recode, or Reed-Solomon shards, which they forward.
 
 use alphorn_rlnc::{
-    Coding, Cut, DecodeError, ELEMENT_PAYLOAD_BYTES, HEADER_BYTES, Header, Law, PieceError,
-    Ristretto, Rs, Strategy, Weights,
+    Coding, Cut, DecodeError, Distribution, ELEMENT_PAYLOAD_BYTES, HEADER_BYTES, Header,
+    PieceError, Ristretto, Rs, Strategy, Weights,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -26,7 +26,7 @@ struct State<C: Coding> {
     header: Header,
     /// Of each generation; none before it arrived.
     anchors: Vec<Option<C::Anchor>>,
-    basket: C::Basket,
+    decoder: C::Decoder,
     secret: [u8; 32],
     verified: u64,
     rng: ChaCha20Rng,
@@ -192,8 +192,8 @@ impl Broadcast {
     /// Whether the payload can be decoded.
     pub fn is_full(&self) -> bool {
         match &self.0 {
-            Kind::Rlnc(state) => state.code.is_full(&state.basket),
-            Kind::Rs(state) => state.code.is_full(&state.basket),
+            Kind::Rlnc(state) => state.code.is_full(&state.decoder),
+            Kind::Rs(state) => state.code.is_full(&state.decoder),
         }
     }
 
@@ -228,7 +228,7 @@ impl<C: Coding> State<C> {
     ) -> Result<Box<Self>, Error> {
         let made = code.publish(subject, payload, cut)?;
         let anchors = made.anchors.into_iter().map(Some).collect();
-        Ok(State::of(context, code, made.header, anchors, made.basket))
+        Ok(State::of(context, code, made.header, anchors, made.decoder))
     }
 
     fn receive(context: &Context, code: C, header: Header) -> Result<Box<Self>, Error> {
@@ -239,8 +239,8 @@ impl<C: Coding> State<C> {
             )],
             count => vec![None; usize::from(count)],
         };
-        let basket = code.basket(&header);
-        Ok(State::of(context, code, header, anchors, basket))
+        let decoder = code.decoder(&header);
+        Ok(State::of(context, code, header, anchors, decoder))
     }
 
     fn of(
@@ -248,7 +248,7 @@ impl<C: Coding> State<C> {
         code: C,
         header: Header,
         anchors: Vec<Option<C::Anchor>>,
-        basket: C::Basket,
+        decoder: C::Decoder,
     ) -> Box<Self> {
         // Coefficients need not be secret, only unlike those of all others.
         let seed = context.fresh_seed(b"draw");
@@ -256,7 +256,7 @@ impl<C: Coding> State<C> {
             code,
             header,
             anchors,
-            basket,
+            decoder,
             secret: context.secret_of(b"weights"),
             verified: 0,
             rng: ChaCha20Rng::from_seed(seed),
@@ -293,7 +293,7 @@ impl<C: Coding> State<C> {
     }
 
     fn piece(&mut self, selector: u16) -> Result<Vec<u8>, Error> {
-        let drawn = (self.code).draw(&self.basket, selector, Law::Blend, &mut self.rng);
+        let drawn = (self.code).draw(&self.decoder, selector, Distribution::Blend, &mut self.rng);
         let piece = drawn.ok_or_else(|| {
             let message = format!("no piece for selector {selector} is here");
             Error::new(Code::Incomplete, message)
@@ -313,7 +313,7 @@ impl<C: Coding> State<C> {
         let found = self.code.verify(&self.header, anchor, pieces, &mut weights);
         self.verified += 1;
         match found.valid.as_slice() {
-            [true] => Ok(self.code.accept(&mut self.basket, piece)),
+            [true] => Ok(self.code.accept(&mut self.decoder, piece)),
             _ => Err(Error::new(
                 Code::Invalid,
                 "the piece is not one of the source's payload",
@@ -322,15 +322,15 @@ impl<C: Coding> State<C> {
     }
 
     fn payload(&mut self) -> Result<Vec<u8>, Error> {
-        let decoded = self.code.decode(&self.header, &self.basket);
-        let (payload, basket) = decoded.map_err(|error| {
+        let decoded = self.code.decode(&self.header, &self.decoder);
+        let (payload, decoder) = decoded.map_err(|error| {
             let code = match error {
                 DecodeError::Incomplete { .. } => Code::Incomplete,
                 DecodeError::InvalidSource(_) => Code::Invalid,
             };
             Error::new(code, error)
         })?;
-        self.basket = basket;
+        self.decoder = decoder;
         Ok(payload)
     }
 }

@@ -6,7 +6,7 @@ use alphorn_proto::broadcast::{
     Announce, Broadcast, Config, Input, Message, Output, Product, Work,
 };
 use alphorn_proto::rlnc::{
-    Coding, Generators, KERNELS, Law, Published, Ristretto, Rs, Strategy, Subject,
+    Coding, Distribution, Generators, KERNELS, Published, Ristretto, Rs, Strategy, Subject,
 };
 use alphorn_scheme::JobId;
 use alphorn_types::Time;
@@ -132,7 +132,7 @@ fn keeps<C: Coding>(code: C) -> u64 {
     };
     for count in 1_u32.. {
         let selector = (rng.next_u32() % selectors) as u16;
-        let piece = code.draw(&source.basket, selector, Law::Fresh, &mut rng);
+        let piece = code.draw(&source.decoder, selector, Distribution::Fresh, &mut rng);
         let message = Message::piece(&code, header, id, piece.unwrap());
         sink.receive(rng.next_u64() % PEERS, message);
         if count.is_multiple_of(PER_BATCH) {

@@ -19,7 +19,7 @@ use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
 use alphorn_proto::rlnc::{
-    Coding as Code, Cut, Generators, Header as CodedHeader, Law, Published, Ristretto, Rs,
+    Coding as Code, Cut, Distribution, Generators, Header as CodedHeader, Published, Ristretto, Rs,
     Strategy, Subject,
 };
 use alphorn_proto::wire::{
@@ -349,13 +349,18 @@ fn coded<C: Code>(code: &C, payload: &[u8], cut: Cut) -> (CodedHeader, Vec<Coded
     let Published {
         header,
         anchors,
-        basket,
+        decoder,
     } = code.publish(subject, payload, cut).unwrap();
     let id = header.id(&root("network"));
     let first = (code.anchors(&header) == 1).then(|| anchors[0].clone());
     let announce = Announce::new(code, id, header.clone(), fill("auth", 96), first);
     let mut rng = ChaCha20Rng::seed_from_u64(7);
-    let drawn = code.draw(&basket, 1 % header.generations, Law::Fresh, &mut rng);
+    let drawn = code.draw(
+        &decoder,
+        1 % header.generations,
+        Distribution::Fresh,
+        &mut rng,
+    );
     let mut piece = drawn.unwrap();
     code.set_hop_and_rank(&mut piece, 2, 3);
     let (ranks, want) = if header.strategy == Strategy::Rs {

@@ -4,7 +4,8 @@
 //! `alphorn bench broadcast` measures more, and curve25519-dalek in the same run.
 
 use alphorn_rlnc::{
-    Coding, Cut, Generators, Id, KERNELS, Law, PAYLOAD_BYTES_MAX, Ristretto, Subject, Weights,
+    Coding, Cut, Distribution, Generators, Id, KERNELS, PAYLOAD_BYTES_MAX, Ristretto, Subject,
+    Weights,
 };
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let source = timed(publish, || code.publish(subject, &payload, cut))?;
             let (header, anchor) = (&source.header, &source.anchors[0]);
             let mut rng = ChaCha20Rng::seed_from_u64(run);
-            let mut drawn = || code.draw(&source.basket, 0, Law::Fresh, &mut rng);
+            let mut drawn = || code.draw(&source.decoder, 0, Distribution::Fresh, &mut rng);
             let first = drawn().ok_or("a source has all chunks")?;
             let pieces: Vec<_> = std::iter::from_fn(drawn).take(CHUNKS.into()).collect();
             let mut weights = Weights::new(&[0; 32], &Id([0; 32]), run);
@@ -54,14 +55,16 @@ fn main() -> Result<(), Box<dyn Error>> {
                 code.verify(header, anchor, &pieces, &mut weights)
             });
             assert!(verdicts.valid.iter().all(|valid| *valid), "all are valid");
-            let mut basket = code.basket(header);
+            let mut decoder = code.decoder(header);
             for piece in pieces {
-                code.accept(&mut basket, piece);
+                code.accept(&mut decoder, piece);
             }
-            timed(recode, || code.draw(&basket, 0, Law::Fresh, &mut rng));
+            timed(recode, || {
+                code.draw(&decoder, 0, Distribution::Fresh, &mut rng)
+            });
             // Rows of small coefficients may depend on one another: then nothing is decoded.
-            let decoded = match code.is_full(&basket) {
-                true => Some(timed(decode, || code.decode(header, &basket))?.0),
+            let decoded = match code.is_full(&decoder) {
+                true => Some(timed(decode, || code.decode(header, &decoder))?.0),
                 false => None,
             };
             let found = (source.header, decoded);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand_chacha::rand_core::Rng;
 
-use crate::coefficients::Law;
+use crate::coefficients::Distribution;
 use crate::error::{DecodeError, PieceError};
 use crate::header::{
     CHUNKS_MAX, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, Header, HeaderError, SHARD_BYTES_MAX,
@@ -81,7 +81,7 @@ impl Cut {
 
 /// Where a piece stands before it is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PieceStatus {
     /// It adds a dimension to what is accepted and what waits for verification.
     Innovative,
     /// It adds nothing to what waits, but something to what is accepted: hold it until that is verified.
@@ -100,14 +100,14 @@ pub struct Published<C: Coding> {
     /// What pieces are verified against, one a generation.
     pub anchors: Vec<C::Anchor>,
     /// All there is to send.
-    pub basket: C::Basket,
+    pub decoder: C::Decoder,
 }
 
 /// A code: payload to verifiable pieces, and back from any sufficiently many of them.
 ///
 /// Implementations: [`Ristretto`](crate::Ristretto) (random linear code over the Ristretto255
 /// scalars), [`Model16`](crate::Model16) (the same rows modulo 65521, without data),
-/// [`Rs`](crate::Rs) (Reed-Solomon) and [`ModelRs`](crate::ModelRs) (its indices, without bytes). Functions that read bytes of peers return errors; a basket, an
+/// [`Rs`](crate::Rs) (Reed-Solomon) and [`ModelRs`](crate::ModelRs) (its indices, without bytes). Functions that read bytes of peers return errors; a decoder, an
 /// anchor or a piece of another header is a programmer error.
 pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// A chunk or shard, canonical but not yet verified. Cheap to clone.
@@ -115,7 +115,7 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// What the pieces of one generation are verified against. Cheap to clone.
     type Anchor: Clone + Debug + Send + Sync + 'static;
     /// The accepted pieces of a broadcast and what they span.
-    type Basket: Clone + Debug + Send + Sync + 'static;
+    type Decoder: Clone + Debug + Send + Sync + 'static;
 
     /// The strategy in the header.
     fn strategy(&self) -> Strategy;
@@ -215,14 +215,14 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// Sets what [`hop_and_rank`](Coding::hop_and_rank) reads.
     fn set_hop_and_rank(&self, piece: &mut Self::Piece, hop: u8, rank: u16);
 
-    /// An empty basket.
-    fn basket(&self, header: &Header) -> Self::Basket;
+    /// An empty decoder.
+    fn decoder(&self, header: &Header) -> Self::Decoder;
 
     /// Where an unverified piece stands; an innovative one is from now on counted as waiting.
-    fn offer(&self, basket: &mut Self::Basket, piece: &Self::Piece) -> Standing;
+    fn offer(&self, decoder: &mut Self::Decoder, piece: &Self::Piece) -> PieceStatus;
 
     /// Forgets what waits: after a bad piece the others, and those held, are offered again.
-    fn withdraw(&self, basket: &mut Self::Basket);
+    fn withdraw(&self, decoder: &mut Self::Decoder);
 
     /// Verifies up to 64 pieces of one generation. Heavy.
     fn verify(
@@ -234,30 +234,30 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     ) -> Verdicts;
 
     /// Adds a verified piece; says whether it raised the rank.
-    fn accept(&self, basket: &mut Self::Basket, piece: Self::Piece) -> bool;
+    fn accept(&self, decoder: &mut Self::Decoder, piece: Self::Piece) -> bool;
 
     /// Rank of a generation (distinct shards, at most k, for Reed-Solomon).
-    fn rank(&self, basket: &Self::Basket, generation: u16) -> u16;
+    fn rank(&self, decoder: &Self::Decoder, generation: u16) -> u16;
 
     /// Whether all generations have full rank.
-    fn is_full(&self, basket: &Self::Basket) -> bool;
+    fn is_full(&self, decoder: &Self::Decoder) -> bool;
 
     /// Something to send, with hop 1 and the own rank: a fresh combination of generation `selector`, or
     /// the shard of index `selector`. `None` where there is nothing.
     fn draw<R: Rng + ?Sized>(
         &self,
-        basket: &Self::Basket,
+        decoder: &Self::Decoder,
         selector: u16,
-        law: Law,
+        distribution: Distribution,
         rng: &mut R,
     ) -> Option<Self::Piece>;
 
-    /// The payload, after all final checks, and a basket that can send like a source. Heavy.
+    /// The payload, after all final checks, and a decoder that can send like a source. Heavy.
     fn decode(
         &self,
         header: &Header,
-        basket: &Self::Basket,
-    ) -> Result<(Vec<u8>, Self::Basket), DecodeError>;
+        decoder: &Self::Decoder,
+    ) -> Result<(Vec<u8>, Self::Decoder), DecodeError>;
 
     /// [`decode`](Coding::decode) with a payload that can be shared.
     ///
@@ -267,10 +267,10 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     fn recover(
         &self,
         header: &Header,
-        basket: &Self::Basket,
-    ) -> Result<(Arc<[u8]>, Self::Basket), DecodeError> {
-        let (payload, basket) = self.decode(header, basket)?;
-        Ok((payload.into(), basket))
+        decoder: &Self::Decoder,
+    ) -> Result<(Arc<[u8]>, Self::Decoder), DecodeError> {
+        let (payload, decoder) = self.decode(header, decoder)?;
+        Ok((payload.into(), decoder))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Coefficients: their widths on the wire and the laws by which sources and relays draw them.
+//! Coefficients: their widths on the wire and the distributions by which sources and relays draw them.
 
 use alphorn_exec::Backend;
 use rand_chacha::rand_core::Rng;
@@ -33,9 +33,9 @@ impl Mode {
     }
 }
 
-/// The law of a source's small coefficients. Uniform scalars look alike at every depth.
+/// The distribution of a source's small coefficients. Uniform scalars look alike at every depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Law {
+pub enum Distribution {
     /// Eight bits each.
     Fresh,
     /// What a relay of rank three sends: Σ α_i β_i of three rows β_i, all of eight bits.
@@ -108,13 +108,13 @@ fn draw_small(len: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<Scalar> {
 pub(crate) fn draw_source(
     chunks: usize,
     mode: Mode,
-    law: Law,
+    distribution: Distribution,
     rng: &mut (impl Rng + ?Sized),
 ) -> Vec<Scalar> {
-    match (mode, law) {
+    match (mode, distribution) {
         (Mode::Full, _) => not_zero(|| (0..chunks).map(|_| Scalar::random(rng)).collect()),
-        (Mode::Small, Law::Fresh) => draw_small(chunks, rng),
-        (Mode::Small, Law::Blend) => not_zero(|| {
+        (Mode::Small, Distribution::Fresh) => draw_small(chunks, rng),
+        (Mode::Small, Distribution::Blend) => not_zero(|| {
             let outer = draw_small(3, rng);
             let mut sum = vec![Scalar::ZERO; chunks];
             for factor in outer {
@@ -239,7 +239,14 @@ mod tests {
         let backend = Backend::Portable;
         let chunks = 10;
         let mut rows: Vec<Row> = (0..chunks)
-            .map(|_| Row::from_scalars(&draw_source(chunks, Mode::Small, Law::Fresh, &mut rng)))
+            .map(|_| {
+                Row::from_scalars(&draw_source(
+                    chunks,
+                    Mode::Small,
+                    Distribution::Fresh,
+                    &mut rng,
+                ))
+            })
             .collect();
         // Worst case of ten rows: 8, 19.3, 30.6, 42, 53.3 bits.
         for width_max in [3, 4, 6, 8] {
@@ -262,9 +269,11 @@ mod tests {
     fn long_rows_are_left_out_while_they_are_the_fewer() {
         let mut rng = ChaCha20Rng::seed_from_u64(9);
         let backend = Backend::Portable;
-        let fresh = draw_source(10, Mode::Small, Law::Fresh, &mut rng);
+        let fresh = draw_source(10, Mode::Small, Distribution::Fresh, &mut rng);
         let mut rows: Vec<Row> = (0..10)
-            .map(|_| Row::from_scalars(&draw_source(10, Mode::Small, Law::Fresh, &mut rng)))
+            .map(|_| {
+                Row::from_scalars(&draw_source(10, Mode::Small, Distribution::Fresh, &mut rng))
+            })
             .collect();
         let factor = Scalar::random(&mut rng);
         let long: Vec<Scalar> = fresh.into_iter().map(|x| factor * x).collect();
@@ -291,9 +300,9 @@ mod tests {
     #[test]
     fn blended_rows_look_like_those_of_a_relay() {
         let mut rng = ChaCha20Rng::seed_from_u64(8);
-        let row = Row::from_scalars(&draw_source(32, Mode::Small, Law::Blend, &mut rng));
+        let row = Row::from_scalars(&draw_source(32, Mode::Small, Distribution::Blend, &mut rng));
         assert!((2..=3).contains(&width_of(&row)));
-        let fresh = Row::from_scalars(&draw_source(32, Mode::Small, Law::Fresh, &mut rng));
+        let fresh = Row::from_scalars(&draw_source(32, Mode::Small, Distribution::Fresh, &mut rng));
         assert_eq!(width_of(&fresh), 1);
     }
 }

@@ -8,7 +8,7 @@
 
 use alphorn_exec::Backend;
 
-use crate::coding::Standing;
+use crate::coding::PieceStatus;
 use crate::kernel::Dispatch;
 use crate::row::Row;
 use crate::scalar::Scalar;
@@ -81,9 +81,9 @@ impl Echelon {
     }
 
     /// Where an unverified row stands. An innovative one waits from now on.
-    pub(crate) fn offer(&mut self, row: &Row) -> Standing {
+    pub(crate) fn offer(&mut self, row: &Row) -> PieceStatus {
         if self.is_full() {
-            return Standing::Full;
+            return PieceStatus::Full;
         }
         if self.stale {
             for (_, row) in std::mem::take(&mut self.waiting) {
@@ -105,10 +105,10 @@ impl Echelon {
         self.stale = false;
     }
 
-    fn wait(&mut self, row: &Row) -> Standing {
+    fn wait(&mut self, row: &Row) -> PieceStatus {
         let mut left = self.reduced(row, self.width);
         if left.is_zero() {
-            return Standing::Dependent;
+            return PieceStatus::Dependent;
         }
         for (pivot, waiting) in &self.waiting {
             let factor = left.get(*pivot);
@@ -119,10 +119,10 @@ impl Echelon {
             }
         }
         match self.pivot(&left) {
-            None => Standing::Held,
+            None => PieceStatus::Held,
             Some(pivot) => {
                 self.waiting.push((pivot, left));
-                Standing::Innovative
+                PieceStatus::Innovative
             }
         }
     }
@@ -249,19 +249,19 @@ mod tests {
         let backend = Backend::Portable;
         let row = |values: [u64; 4]| Row::from_scalars(&values.map(Scalar::from));
         let mut echelon = Echelon::new(backend, 4);
-        assert_eq!(echelon.offer(&row([1, 2, 3, 4])), Standing::Innovative);
-        assert_eq!(echelon.offer(&row([2, 4, 6, 8])), Standing::Held);
-        assert_eq!(echelon.offer(&row([0, 1, 0, 0])), Standing::Innovative);
-        assert_eq!(echelon.offer(&row([1, 3, 3, 4])), Standing::Held);
+        assert_eq!(echelon.offer(&row([1, 2, 3, 4])), PieceStatus::Innovative);
+        assert_eq!(echelon.offer(&row([2, 4, 6, 8])), PieceStatus::Held);
+        assert_eq!(echelon.offer(&row([0, 1, 0, 0])), PieceStatus::Innovative);
+        assert_eq!(echelon.offer(&row([1, 3, 3, 4])), PieceStatus::Held);
         assert!(echelon.insert(&row([0, 1, 0, 0])));
-        assert_eq!(echelon.offer(&row([0, 5, 0, 0])), Standing::Dependent);
-        assert_eq!(echelon.offer(&row([1, 9, 3, 4])), Standing::Held);
+        assert_eq!(echelon.offer(&row([0, 5, 0, 0])), PieceStatus::Dependent);
+        assert_eq!(echelon.offer(&row([1, 9, 3, 4])), PieceStatus::Held);
         assert!(echelon.insert(&row([1, 2, 3, 4])));
-        assert_eq!(echelon.offer(&row([1, 9, 3, 4])), Standing::Dependent);
-        assert_eq!(echelon.offer(&row([0, 0, 1, 0])), Standing::Innovative);
+        assert_eq!(echelon.offer(&row([1, 9, 3, 4])), PieceStatus::Dependent);
+        assert_eq!(echelon.offer(&row([0, 0, 1, 0])), PieceStatus::Innovative);
         echelon.withdraw();
-        assert_eq!(echelon.offer(&row([0, 0, 1, 0])), Standing::Innovative);
+        assert_eq!(echelon.offer(&row([0, 0, 1, 0])), PieceStatus::Innovative);
         assert!(echelon.insert(&row([0, 0, 1, 0])) && echelon.insert(&row([1, 0, 0, 0])));
-        assert_eq!(echelon.offer(&row([1, 1, 1, 1])), Standing::Full);
+        assert_eq!(echelon.offer(&row([1, 1, 1, 1])), PieceStatus::Full);
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `chunk` | coded chunks and their encoding |
 //! | `coding` | what the roles of a broadcast need from a code |
-//! | `coefficients` | widths of coefficients, and the laws by which they are drawn |
+//! | `coefficients` | widths of coefficients, and the distributions by which they are drawn |
 //! | `echelon` | rows in reduced echelon form, grown one by one |
 //! | `expand` | hash to group, and the generators made with it |
 //! | `field`, `scalar`, `inverse`, `point` | the arithmetic of Ristretto255 |
@@ -46,8 +46,8 @@ mod rs;
 mod scalar;
 
 pub use chunk::{CHUNK_FIXED_BYTES, Chunk};
-pub use coding::{Coding, Cut, Published, Standing};
-pub use coefficients::{Law, Mode};
+pub use coding::{Coding, Cut, PieceStatus, Published};
+pub use coefficients::{Distribution, Mode};
 pub use error::{DecodeError, InvalidSource, PieceError};
 pub use header::{
     CHUNKS_MAX, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, GENERATIONS_MAX, HEADER_BYTES, Header,
@@ -56,11 +56,11 @@ pub use header::{
 pub use kernel::KERNELS;
 pub use merkle::Hash;
 pub use model_rs::{ModelRs, ModelShard, ModelShards};
-pub use model16::{Model16, ModelAnchor, ModelBasket, ModelChunk};
+pub use model16::{Model16, ModelAnchor, ModelChunk, ModelDecoder};
 pub use pedersen::{Commitments, Generators, VERIFY_BATCH_MAX, Verdicts, Weights};
-pub use ristretto::{Anchor, Basket, Ristretto};
+pub use ristretto::{Anchor, Decoder, Ristretto};
 pub use row::Row;
-pub use rs::{Rs, Shard, ShardBasket};
+pub use rs::{Rs, Shard, ShardDecoder};
 pub use scalar::Scalar;
 
 /// The example of the package's page is compiled with the other ones.

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use rand_chacha::rand_core::Rng;
 
 use crate::chunk::CHUNK_FIXED_BYTES;
-use crate::coding::{Coding, Cut, Published, Standing};
-use crate::coefficients::{Law, Mode, WIDTHS};
+use crate::coding::{Coding, Cut, PieceStatus, Published};
+use crate::coefficients::{Distribution, Mode, WIDTHS};
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::model::{MODULUS, WIDTH_MAX, combine};
@@ -53,7 +53,7 @@ pub struct ModelAnchor {
 
 /// The ranks of a modelled broadcast.
 #[derive(Clone, Debug)]
-pub struct ModelBasket {
+pub struct ModelDecoder {
     mode: Mode,
     chunks: u16,
     generations: Vec<Generation>,
@@ -83,9 +83,9 @@ impl Model16 {
         }
     }
 
-    /// Checks what decoding checks, and gives a basket that can send like the source's.
-    fn solve(&self, header: &Header, basket: &ModelBasket) -> Result<ModelBasket, DecodeError> {
-        for (g, generation) in (0..).zip(&basket.generations) {
+    /// Checks what decoding checks, and gives a decoder that can send like the source's.
+    fn solve(&self, header: &Header, decoder: &ModelDecoder) -> Result<ModelDecoder, DecodeError> {
+        for (g, generation) in (0..).zip(&decoder.generations) {
             if !generation.is_full() {
                 let rank = generation.rank() as u16;
                 return Err(DecodeError::Incomplete {
@@ -102,8 +102,8 @@ impl Model16 {
         Ok(Model16::complete(header, true))
     }
 
-    fn complete(header: &Header, source: bool) -> ModelBasket {
-        ModelBasket {
+    fn complete(header: &Header, source: bool) -> ModelDecoder {
+        ModelDecoder {
             mode: Mode::of(header.chunks, header.unit),
             chunks: header.chunks,
             generations: (0..header.generations)
@@ -150,7 +150,7 @@ fn draw_row(len: usize, rng: &mut (impl Rng + ?Sized)) -> [u16; WIDTH_MAX] {
 impl Coding for Model16 {
     type Piece = ModelChunk;
     type Anchor = ModelAnchor;
-    type Basket = ModelBasket;
+    type Decoder = ModelDecoder;
 
     fn strategy(&self) -> Strategy {
         Strategy::Rlnc
@@ -169,11 +169,11 @@ impl Coding for Model16 {
             bytes: self.anchor_bytes(&header),
         };
         let anchors = vec![anchor; usize::from(header.generations)];
-        let basket = Model16::complete(&header, true);
+        let decoder = Model16::complete(&header, true);
         Ok(Published {
             header,
             anchors,
-            basket,
+            decoder,
         })
     }
 
@@ -269,20 +269,20 @@ impl Coding for Model16 {
         (piece.hop, piece.sender_rank) = (hop, rank);
     }
 
-    fn basket(&self, header: &Header) -> ModelBasket {
+    fn decoder(&self, header: &Header) -> ModelDecoder {
         Model16::complete(header, false)
     }
 
-    fn offer(&self, basket: &mut ModelBasket, piece: &ModelChunk) -> Standing {
-        let generation = &mut basket.generations[usize::from(piece.generation)];
+    fn offer(&self, decoder: &mut ModelDecoder, piece: &ModelChunk) -> PieceStatus {
+        let generation = &mut decoder.generations[usize::from(piece.generation)];
         match generation.is_full() {
-            true => Standing::Full,
+            true => PieceStatus::Full,
             false => generation.offer(&piece.row),
         }
     }
 
-    fn withdraw(&self, basket: &mut ModelBasket) {
-        for generation in &mut basket.generations {
+    fn withdraw(&self, decoder: &mut ModelDecoder) {
+        for generation in &mut decoder.generations {
             generation.withdraw();
         }
     }
@@ -304,46 +304,46 @@ impl Coding for Model16 {
         Verdicts { valid, sums }
     }
 
-    fn accept(&self, basket: &mut ModelBasket, piece: ModelChunk) -> bool {
-        let generation = &mut basket.generations[usize::from(piece.generation)];
+    fn accept(&self, decoder: &mut ModelDecoder, piece: ModelChunk) -> bool {
+        let generation = &mut decoder.generations[usize::from(piece.generation)];
         !generation.source && generation.accept(&piece.row, piece.bits)
     }
 
-    fn rank(&self, basket: &ModelBasket, generation: u16) -> u16 {
-        let generation = &basket.generations[usize::from(generation)];
+    fn rank(&self, decoder: &ModelDecoder, generation: u16) -> u16 {
+        let generation = &decoder.generations[usize::from(generation)];
         if generation.source {
-            basket.chunks
+            decoder.chunks
         } else {
             generation.rank() as u16
         }
     }
 
-    fn is_full(&self, basket: &ModelBasket) -> bool {
-        basket.generations.iter().all(Generation::is_full)
+    fn is_full(&self, decoder: &ModelDecoder) -> bool {
+        decoder.generations.iter().all(Generation::is_full)
     }
 
     fn draw<R: Rng + ?Sized>(
         &self,
-        basket: &ModelBasket,
+        decoder: &ModelDecoder,
         selector: u16,
-        law: Law,
+        distribution: Distribution,
         rng: &mut R,
     ) -> Option<ModelChunk> {
-        let generation = basket.generations.get(usize::from(selector))?;
-        let full = basket.mode == Mode::Full;
-        let rank = self.rank(basket, selector);
+        let generation = decoder.generations.get(usize::from(selector))?;
+        let full = decoder.mode == Mode::Full;
+        let rank = self.rank(decoder, selector);
         let (row, bits) = if generation.source {
-            let bits = match law {
-                Law::Fresh => 8,
-                Law::Blend => 18,
+            let bits = match distribution {
+                Distribution::Fresh => 8,
+                Distribution::Blend => 18,
             };
-            let chunks = usize::from(basket.chunks);
+            let chunks = usize::from(decoder.chunks);
             (
                 draw_row(chunks, rng)[..chunks].into(),
                 if full { FULL_BITS } else { bits },
             )
         } else {
-            let chunks = usize::from(basket.chunks);
+            let chunks = usize::from(decoder.chunks);
             match *generation.bits {
                 [] => return None,
                 [bits] if !full => (generation.rows[..chunks].into(), bits),
@@ -376,22 +376,22 @@ impl Coding for Model16 {
     fn decode(
         &self,
         header: &Header,
-        basket: &ModelBasket,
-    ) -> Result<(Vec<u8>, ModelBasket), DecodeError> {
-        let complete = self.solve(header, basket)?;
+        decoder: &ModelDecoder,
+    ) -> Result<(Vec<u8>, ModelDecoder), DecodeError> {
+        let complete = self.solve(header, decoder)?;
         Ok((vec![0; header.len as usize], complete))
     }
 
     fn recover(
         &self,
         header: &Header,
-        basket: &ModelBasket,
-    ) -> Result<(Arc<[u8]>, ModelBasket), DecodeError> {
+        decoder: &ModelDecoder,
+    ) -> Result<(Arc<[u8]>, ModelDecoder), DecodeError> {
         if header.len != self.payload_bytes_max {
-            let (payload, complete) = self.decode(header, basket)?;
+            let (payload, complete) = self.decode(header, decoder)?;
             return Ok((payload.into(), complete));
         }
-        let complete = self.solve(header, basket)?;
+        let complete = self.solve(header, decoder)?;
         let zeros = || vec![0; header.len as usize].into();
         Ok((self.zeros.get_or_init(zeros).clone(), complete))
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rand_chacha::rand_core::Rng;
 
-use crate::coding::{Coding, Cut, Published, Standing};
-use crate::coefficients::Law;
+use crate::coding::{Coding, Cut, PieceStatus, Published};
+use crate::coefficients::Distribution;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::pedersen::{Verdicts, Weights};
@@ -63,13 +63,13 @@ impl ModelShards {
     }
 
     fn complete(header: &Header) -> ModelShards {
-        let mut basket = ModelShards::new(header);
+        let mut decoder = ModelShards::new(header);
         for index in 0..header.shards_total {
-            insert(&mut basket.shards, index);
+            insert(&mut decoder.shards, index);
         }
-        basket.waiting.clone_from(&basket.shards);
-        basket.held = header.shards_total;
-        basket
+        decoder.waiting.clone_from(&decoder.shards);
+        decoder.held = header.shards_total;
+        decoder
     }
 }
 
@@ -106,12 +106,12 @@ impl ModelRs {
     }
 
     /// Checks what decoding checks.
-    fn solve(header: &Header, basket: &ModelShards) -> Result<ModelShards, DecodeError> {
-        if basket.held < basket.needed {
+    fn solve(header: &Header, decoder: &ModelShards) -> Result<ModelShards, DecodeError> {
+        if decoder.held < decoder.needed {
             return Err(DecodeError::Incomplete {
                 generation: 0,
-                rank: basket.held,
-                needed: basket.needed,
+                rank: decoder.held,
+                needed: decoder.needed,
             });
         }
         if header.commit_root != [0; 32] {
@@ -125,7 +125,7 @@ impl ModelRs {
 impl Coding for ModelRs {
     type Piece = ModelShard;
     type Anchor = ();
-    type Basket = ModelShards;
+    type Decoder = ModelShards;
 
     fn strategy(&self) -> Strategy {
         Strategy::Rs
@@ -141,11 +141,11 @@ impl Coding for ModelRs {
         let (data, total) = (cut.chunks, cut.shards_total);
         let mut header = Header::rs(subject, payload.len(), data, total, max)?;
         header.payload_hash = payload_hash(payload);
-        let basket = ModelShards::complete(&header);
+        let decoder = ModelShards::complete(&header);
         Ok(Published {
             header,
             anchors: vec![()],
-            basket,
+            decoder,
         })
     }
 
@@ -213,25 +213,25 @@ impl Coding for ModelRs {
         (piece.hop, piece.held) = (hop, rank);
     }
 
-    fn basket(&self, header: &Header) -> ModelShards {
+    fn decoder(&self, header: &Header) -> ModelShards {
         ModelShards::new(header)
     }
 
-    fn offer(&self, basket: &mut ModelShards, piece: &ModelShard) -> Standing {
-        if basket.held >= basket.needed {
-            Standing::Full
-        } else if contains(&basket.shards, piece.index) {
-            Standing::Dependent
-        } else if contains(&basket.waiting, piece.index) {
-            Standing::Held
+    fn offer(&self, decoder: &mut ModelShards, piece: &ModelShard) -> PieceStatus {
+        if decoder.held >= decoder.needed {
+            PieceStatus::Full
+        } else if contains(&decoder.shards, piece.index) {
+            PieceStatus::Dependent
+        } else if contains(&decoder.waiting, piece.index) {
+            PieceStatus::Held
         } else {
-            insert(&mut basket.waiting, piece.index);
-            Standing::Innovative
+            insert(&mut decoder.waiting, piece.index);
+            PieceStatus::Innovative
         }
     }
 
-    fn withdraw(&self, basket: &mut ModelShards) {
-        basket.waiting.clone_from(&basket.shards);
+    fn withdraw(&self, decoder: &mut ModelShards) {
+        decoder.waiting.clone_from(&decoder.shards);
     }
 
     fn verify(
@@ -247,36 +247,36 @@ impl Coding for ModelRs {
         }
     }
 
-    fn accept(&self, basket: &mut ModelShards, piece: ModelShard) -> bool {
-        if contains(&basket.shards, piece.index) {
+    fn accept(&self, decoder: &mut ModelShards, piece: ModelShard) -> bool {
+        if contains(&decoder.shards, piece.index) {
             return false;
         }
-        insert(&mut basket.waiting, piece.index);
-        insert(&mut basket.shards, piece.index);
-        basket.held += 1;
-        basket.held <= basket.needed
+        insert(&mut decoder.waiting, piece.index);
+        insert(&mut decoder.shards, piece.index);
+        decoder.held += 1;
+        decoder.held <= decoder.needed
     }
 
-    fn rank(&self, basket: &ModelShards, _generation: u16) -> u16 {
-        basket.held.min(basket.needed)
+    fn rank(&self, decoder: &ModelShards, _generation: u16) -> u16 {
+        decoder.held.min(decoder.needed)
     }
 
-    fn is_full(&self, basket: &ModelShards) -> bool {
-        basket.held >= basket.needed
+    fn is_full(&self, decoder: &ModelShards) -> bool {
+        decoder.held >= decoder.needed
     }
 
     fn draw<R: Rng + ?Sized>(
         &self,
-        basket: &ModelShards,
+        decoder: &ModelShards,
         selector: u16,
-        _law: Law,
+        _law: Distribution,
         _rng: &mut R,
     ) -> Option<ModelShard> {
-        let there = usize::from(selector) < 64 * basket.shards.len();
-        (there && contains(&basket.shards, selector)).then(|| ModelShard {
+        let there = usize::from(selector) < 64 * decoder.shards.len();
+        (there && contains(&decoder.shards, selector)).then(|| ModelShard {
             index: selector,
             hop: 1,
-            held: self.rank(basket, 0),
+            held: self.rank(decoder, 0),
             valid: true,
         })
     }
@@ -284,18 +284,18 @@ impl Coding for ModelRs {
     fn decode(
         &self,
         header: &Header,
-        basket: &ModelShards,
+        decoder: &ModelShards,
     ) -> Result<(Vec<u8>, ModelShards), DecodeError> {
-        let complete = ModelRs::solve(header, basket)?;
+        let complete = ModelRs::solve(header, decoder)?;
         Ok((vec![0; header.len as usize], complete))
     }
 
     fn recover(
         &self,
         header: &Header,
-        basket: &ModelShards,
+        decoder: &ModelShards,
     ) -> Result<(Arc<[u8]>, ModelShards), DecodeError> {
-        let complete = ModelRs::solve(header, basket)?;
+        let complete = ModelRs::solve(header, decoder)?;
         Ok((self.payload(header.len), complete))
     }
 }

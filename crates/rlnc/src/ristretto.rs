@@ -6,8 +6,8 @@ use alphorn_exec::Backend;
 use rand_chacha::rand_core::Rng;
 
 use crate::chunk::Chunk;
-use crate::coding::{Coding, Cut, Published, Standing};
-use crate::coefficients::{Law, Mode, draw_relay, draw_source};
+use crate::coding::{Coding, Cut, PieceStatus, Published};
+use crate::coefficients::{Distribution, Mode, draw_relay, draw_source};
 use crate::echelon::Echelon;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
@@ -22,7 +22,7 @@ use crate::scalar::Scalar;
 ///
 /// ```
 /// use alphorn_exec::Backend;
-/// use alphorn_rlnc::{Coding, Cut, Generators, Law, Ristretto, Subject, Weights};
+/// use alphorn_rlnc::{Coding, Cut, Generators, Distribution, Ristretto, Subject, Weights};
 /// use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
 ///
 /// let code = Ristretto::new(Generators::new(Backend::Portable, 8), 1 << 20);
@@ -32,19 +32,19 @@ use crate::scalar::Scalar;
 ///
 /// // Somebody else: chunks arrive, are verified against the commitments, and raise the rank.
 /// let mut rng = ChaCha20Rng::seed_from_u64(1);
-/// let mut basket = code.basket(&source.header);
+/// let mut decoder = code.decoder(&source.header);
 /// let id = source.header.id(&[0; 32]);
 /// for batch in 0.. {
-///     let chunk = code.draw(&source.basket, 0, Law::Fresh, &mut rng).expect("a source has chunks");
+///     let chunk = code.draw(&source.decoder, 0, Distribution::Fresh, &mut rng).expect("a source has chunks");
 ///     let mut weights = Weights::new(&[9; 32], &id, batch);
 ///     let verdicts = code.verify(&source.header, &source.anchors[0], &[chunk.clone()], &mut weights);
 ///     assert!(verdicts.valid[0]);
-///     code.accept(&mut basket, chunk);
-///     if code.is_full(&basket) {
+///     code.accept(&mut decoder, chunk);
+///     if code.is_full(&decoder) {
 ///         break;
 ///     }
 /// }
-/// assert_eq!(code.decode(&source.header, &basket)?.0, payload);
+/// assert_eq!(code.decode(&source.header, &decoder)?.0, payload);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Anchor {
 
 /// What a node holds of a broadcast, generation by generation.
 #[derive(Clone, Debug)]
-pub struct Basket {
+pub struct Decoder {
     mode: Mode,
     /// Each by itself: a job that combines holds on to one as it was, and a chunk of another one copies
     /// nothing.
@@ -123,9 +123,9 @@ impl Ristretto {
         self.generators.backend()
     }
 
-    fn complete(&self, header: &Header, source: Vec<Vec<Row>>) -> Basket {
+    fn complete(&self, header: &Header, source: Vec<Vec<Row>>) -> Decoder {
         let complete = |rows| Arc::new(Generation::complete(self.backend(), rows));
-        Basket {
+        Decoder {
             mode: Mode::of(header.chunks, header.unit),
             generations: source.into_iter().map(complete).collect(),
         }
@@ -135,7 +135,7 @@ impl Ristretto {
 impl Coding for Ristretto {
     type Piece = Arc<Chunk>;
     type Anchor = Anchor;
-    type Basket = Basket;
+    type Decoder = Decoder;
 
     fn strategy(&self) -> Strategy {
         Strategy::Rlnc
@@ -164,11 +164,11 @@ impl Coding for Ristretto {
             path: tree.path(generation).into(),
         };
         let anchors = lists.into_iter().enumerate().map(anchor).collect();
-        let basket = self.complete(&header, source);
+        let decoder = self.complete(&header, source);
         Ok(Published {
             header,
             anchors,
-            basket,
+            decoder,
         })
     }
 
@@ -241,26 +241,26 @@ impl Coding for Ristretto {
         (chunk.hop, chunk.sender_rank) = (hop, rank);
     }
 
-    fn basket(&self, header: &Header) -> Basket {
+    fn decoder(&self, header: &Header) -> Decoder {
         let chunks = usize::from(header.chunks);
         let empty = || Arc::new(Generation::empty(self.backend(), chunks));
-        Basket {
+        Decoder {
             mode: Mode::of(header.chunks, header.unit),
             generations: (0..header.generations).map(|_| empty()).collect(),
         }
     }
 
-    fn offer(&self, basket: &mut Basket, piece: &Arc<Chunk>) -> Standing {
-        let generation = &mut basket.generations[usize::from(piece.generation)];
+    fn offer(&self, decoder: &mut Decoder, piece: &Arc<Chunk>) -> PieceStatus {
+        let generation = &mut decoder.generations[usize::from(piece.generation)];
         if generation.is_full() {
-            return Standing::Full;
+            return PieceStatus::Full;
         }
         Arc::make_mut(generation).rows.offer(&piece.coefficients)
     }
 
-    fn withdraw(&self, basket: &mut Basket) {
-        // A job that holds the basket has its own reference: what nothing waits for is not copied.
-        let waiting = basket
+    fn withdraw(&self, decoder: &mut Decoder) {
+        // A job that holds the decoder has its own reference: what nothing waits for is not copied.
+        let waiting = decoder
             .generations
             .iter_mut()
             .filter(|generation| generation.rows.waits());
@@ -281,8 +281,8 @@ impl Coding for Ristretto {
             .verify(&anchor.commitments, &chunks, weights)
     }
 
-    fn accept(&self, basket: &mut Basket, piece: Arc<Chunk>) -> bool {
-        let generation = &mut basket.generations[usize::from(piece.generation)];
+    fn accept(&self, decoder: &mut Decoder, piece: Arc<Chunk>) -> bool {
+        let generation = &mut decoder.generations[usize::from(piece.generation)];
         if generation.source.is_some() {
             return false;
         }
@@ -294,16 +294,16 @@ impl Coding for Ristretto {
         true
     }
 
-    fn rank(&self, basket: &Basket, generation: u16) -> u16 {
-        let generation = &basket.generations[usize::from(generation)];
+    fn rank(&self, decoder: &Decoder, generation: u16) -> u16 {
+        let generation = &decoder.generations[usize::from(generation)];
         match &generation.source {
             Some(source) => source.len() as u16,
             None => generation.rows.rank() as u16,
         }
     }
 
-    fn is_full(&self, basket: &Basket) -> bool {
-        basket
+    fn is_full(&self, decoder: &Decoder) -> bool {
+        decoder
             .generations
             .iter()
             .all(|generation| generation.is_full())
@@ -311,15 +311,15 @@ impl Coding for Ristretto {
 
     fn draw<R: Rng + ?Sized>(
         &self,
-        basket: &Basket,
+        decoder: &Decoder,
         selector: u16,
-        law: Law,
+        distribution: Distribution,
         rng: &mut R,
     ) -> Option<Arc<Chunk>> {
         let backend = self.backend();
-        let generation = basket.generations.get(usize::from(selector))?;
+        let generation = decoder.generations.get(usize::from(selector))?;
         let (coefficients, data) = if let Some(source) = &generation.source {
-            let factors = draw_source(source.len(), basket.mode, law, rng);
+            let factors = draw_source(source.len(), decoder.mode, distribution, rng);
             let rows: Vec<&Row> = source.iter().collect();
             (
                 Row::from_scalars(&factors),
@@ -330,22 +330,26 @@ impl Coding for Ristretto {
             if rows.is_empty() {
                 return None;
             }
-            let (factors, coefficients) = draw_relay(&rows, basket.mode, backend, rng);
+            let (factors, coefficients) = draw_relay(&rows, decoder.mode, backend, rng);
             let data: Vec<&Row> = generation.chunks.iter().map(|chunk| &chunk.data).collect();
             (coefficients, factors.combine(backend, &data))
         };
         Some(Arc::new(Chunk {
             generation: selector,
             hop: 1,
-            sender_rank: self.rank(basket, selector),
+            sender_rank: self.rank(decoder, selector),
             coefficients,
             data,
         }))
     }
 
-    fn decode(&self, header: &Header, basket: &Basket) -> Result<(Vec<u8>, Basket), DecodeError> {
-        let mut inverses = Vec::with_capacity(basket.generations.len());
-        for (g, generation) in (0..).zip(&basket.generations) {
+    fn decode(
+        &self,
+        header: &Header,
+        decoder: &Decoder,
+    ) -> Result<(Vec<u8>, Decoder), DecodeError> {
+        let mut inverses = Vec::with_capacity(decoder.generations.len());
+        for (g, generation) in (0..).zip(&decoder.generations) {
             inverses.push(match &generation.source {
                 Some(_) => Vec::new(),
                 None => {
@@ -360,7 +364,7 @@ impl Coding for Ristretto {
         }
         let mut joiner = Joiner::new(header);
         let mut source = Vec::with_capacity(inverses.len());
-        for (generation, inverse) in basket.generations.iter().zip(inverses) {
+        for (generation, inverse) in decoder.generations.iter().zip(inverses) {
             if let Some(rows) = &generation.source {
                 joiner.take(rows);
                 source.push(rows.to_vec());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rand_chacha::rand_core::Rng;
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
-use crate::coding::{Coding, Cut, Published, Standing};
-use crate::coefficients::Law;
+use crate::coding::{Coding, Cut, PieceStatus, Published};
+use crate::coefficients::Distribution;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::merkle::{Hash, Tree, climb, leaf, path_len};
@@ -42,7 +42,7 @@ struct Body {
 
 /// The shards that a node holds.
 #[derive(Clone, Debug)]
-pub struct ShardBasket {
+pub struct ShardDecoder {
     needed: u16,
     shards: Vec<Option<Shard>>,
     waiting: Vec<bool>,
@@ -82,7 +82,7 @@ fn tree(shards: &[Vec<u8>]) -> Tree {
     )
 }
 
-fn complete(header: &Header, shards: Vec<Vec<u8>>, tree: &Tree) -> ShardBasket {
+fn complete(header: &Header, shards: Vec<Vec<u8>>, tree: &Tree) -> ShardDecoder {
     let shard = |(index, bytes): (usize, Vec<u8>)| {
         Some(Shard {
             index: index as u16,
@@ -94,7 +94,7 @@ fn complete(header: &Header, shards: Vec<Vec<u8>>, tree: &Tree) -> ShardBasket {
             }),
         })
     };
-    ShardBasket {
+    ShardDecoder {
         needed: header.chunks,
         waiting: vec![true; shards.len()],
         held: header.shards_total,
@@ -103,23 +103,23 @@ fn complete(header: &Header, shards: Vec<Vec<u8>>, tree: &Tree) -> ShardBasket {
 }
 
 /// The padded payload from any k shards.
-fn restore(header: &Header, basket: &ShardBasket) -> Vec<u8> {
+fn restore(header: &Header, decoder: &ShardDecoder) -> Vec<u8> {
     let (data, bytes) = (usize::from(header.chunks), header.unit as usize);
     let recovery = usize::from(header.shards_total) - data;
-    let mut decoder = ReedSolomonDecoder::new(data, recovery, bytes)
+    let mut code = ReedSolomonDecoder::new(data, recovery, bytes)
         .expect("a checked header has counts and lengths that the code supports");
     let mut padded = vec![0; data * bytes];
-    for shard in basket.shards.iter().flatten() {
+    for shard in decoder.shards.iter().flatten() {
         let index = usize::from(shard.index);
         let added = if index < data {
             padded[index * bytes..(index + 1) * bytes].copy_from_slice(&shard.body.bytes);
-            decoder.add_original_shard(index, &shard.body.bytes)
+            code.add_original_shard(index, &shard.body.bytes)
         } else {
-            decoder.add_recovery_shard(index - data, &shard.body.bytes)
+            code.add_recovery_shard(index - data, &shard.body.bytes)
         };
         added.expect("distinct shards of equal length");
     }
-    let restored = decoder.decode().expect("at least k shards");
+    let restored = code.decode().expect("at least k shards");
     for (index, shard) in restored.restored_original_iter() {
         padded[index * bytes..(index + 1) * bytes].copy_from_slice(shard);
     }
@@ -135,7 +135,7 @@ pub(crate) fn shard_bytes(header: &Header) -> usize {
 impl Coding for Rs {
     type Piece = Shard;
     type Anchor = ();
-    type Basket = ShardBasket;
+    type Decoder = ShardDecoder;
 
     fn strategy(&self) -> Strategy {
         Strategy::Rs
@@ -156,11 +156,11 @@ impl Coding for Rs {
         let tree = tree(&shards);
         header.payload_hash = payload_hash(payload);
         header.commit_root = tree.root();
-        let basket = complete(&header, shards, &tree);
+        let decoder = complete(&header, shards, &tree);
         Ok(Published {
             header,
             anchors: vec![()],
-            basket,
+            decoder,
         })
     }
 
@@ -233,9 +233,9 @@ impl Coding for Rs {
         (piece.hop, piece.held) = (hop, rank);
     }
 
-    fn basket(&self, header: &Header) -> ShardBasket {
+    fn decoder(&self, header: &Header) -> ShardDecoder {
         let total = usize::from(header.shards_total);
-        ShardBasket {
+        ShardDecoder {
             needed: header.chunks,
             shards: vec![None; total],
             waiting: vec![false; total],
@@ -243,22 +243,22 @@ impl Coding for Rs {
         }
     }
 
-    fn offer(&self, basket: &mut ShardBasket, piece: &Shard) -> Standing {
+    fn offer(&self, decoder: &mut ShardDecoder, piece: &Shard) -> PieceStatus {
         let index = usize::from(piece.index);
-        if basket.held >= basket.needed {
-            Standing::Full
-        } else if basket.shards[index].is_some() {
-            Standing::Dependent
-        } else if basket.waiting[index] {
-            Standing::Held
+        if decoder.held >= decoder.needed {
+            PieceStatus::Full
+        } else if decoder.shards[index].is_some() {
+            PieceStatus::Dependent
+        } else if decoder.waiting[index] {
+            PieceStatus::Held
         } else {
-            basket.waiting[index] = true;
-            Standing::Innovative
+            decoder.waiting[index] = true;
+            PieceStatus::Innovative
         }
     }
 
-    fn withdraw(&self, basket: &mut ShardBasket) {
-        basket.waiting = basket.shards.iter().map(Option::is_some).collect();
+    fn withdraw(&self, decoder: &mut ShardDecoder) {
+        decoder.waiting = decoder.shards.iter().map(Option::is_some).collect();
     }
 
     fn verify(
@@ -278,51 +278,51 @@ impl Coding for Rs {
         }
     }
 
-    fn accept(&self, basket: &mut ShardBasket, piece: Shard) -> bool {
+    fn accept(&self, decoder: &mut ShardDecoder, piece: Shard) -> bool {
         let index = usize::from(piece.index);
-        if basket.shards[index].is_some() {
+        if decoder.shards[index].is_some() {
             return false;
         }
-        basket.waiting[index] = true;
-        basket.shards[index] = Some(piece);
-        basket.held += 1;
-        basket.held <= basket.needed
+        decoder.waiting[index] = true;
+        decoder.shards[index] = Some(piece);
+        decoder.held += 1;
+        decoder.held <= decoder.needed
     }
 
-    fn rank(&self, basket: &ShardBasket, _generation: u16) -> u16 {
-        basket.held.min(basket.needed)
+    fn rank(&self, decoder: &ShardDecoder, _generation: u16) -> u16 {
+        decoder.held.min(decoder.needed)
     }
 
-    fn is_full(&self, basket: &ShardBasket) -> bool {
-        basket.held >= basket.needed
+    fn is_full(&self, decoder: &ShardDecoder) -> bool {
+        decoder.held >= decoder.needed
     }
 
     fn draw<R: Rng + ?Sized>(
         &self,
-        basket: &ShardBasket,
+        decoder: &ShardDecoder,
         selector: u16,
-        _law: Law,
+        _law: Distribution,
         _rng: &mut R,
     ) -> Option<Shard> {
-        let mut shard = basket.shards.get(usize::from(selector))?.clone()?;
-        (shard.hop, shard.held) = (1, self.rank(basket, 0));
+        let mut shard = decoder.shards.get(usize::from(selector))?.clone()?;
+        (shard.hop, shard.held) = (1, self.rank(decoder, 0));
         Some(shard)
     }
 
     fn decode(
         &self,
         header: &Header,
-        basket: &ShardBasket,
-    ) -> Result<(Vec<u8>, ShardBasket), DecodeError> {
-        if basket.held < basket.needed {
-            let needed = basket.needed;
+        decoder: &ShardDecoder,
+    ) -> Result<(Vec<u8>, ShardDecoder), DecodeError> {
+        if decoder.held < decoder.needed {
+            let needed = decoder.needed;
             return Err(DecodeError::Incomplete {
                 generation: 0,
-                rank: basket.held,
+                rank: decoder.held,
                 needed,
             });
         }
-        let padded = restore(header, basket);
+        let padded = restore(header, decoder);
         // Without this check a source could commit to shards of which different k give different
         // payloads, and honest nodes would disagree.
         let shards = encode(header, &padded);
@@ -335,7 +335,7 @@ impl Coding for Rs {
     }
 }
 
-impl ShardBasket {
+impl ShardDecoder {
     /// The indices of the shards held, in order.
     #[cfg(test)]
     pub(crate) fn held(&self) -> impl Iterator<Item = u16> + '_ {

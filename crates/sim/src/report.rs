@@ -23,7 +23,7 @@ pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 use crate::net::{BIN_NS, Tally};
 use crate::role::{Role, Wire};
 use crate::scenario::Expect;
-use crate::world::{Witness, World};
+use crate::world::{Probe, World};
 use manifest::{ChainFigures, Figures, VoteFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ pub struct Bin {
 
 impl Bin {
     /// What all nodes of a world sent.
-    pub(crate) fn all<R: Role, W: Witness<R>>(world: &World<R, W>) -> Vec<Bin> {
+    pub(crate) fn all<R: Role, W: Probe<R>>(world: &World<R, W>) -> Vec<Bin> {
         let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
             from_ns: bin * BIN_NS,
             kind: R::Message::KINDS[kind],
@@ -221,7 +221,7 @@ impl Times {
 
 impl Outcome {
     /// What a world counted, with the records of its nodes.
-    pub(crate) fn counted<R: Role, W: Witness<R>>(
+    pub(crate) fn counted<R: Role, W: Probe<R>>(
         world: &World<R, W>,
         seed: u64,
         frame: &Frame,

@@ -10,7 +10,9 @@
 //! [`Sending::Once`] with [`Stop::Quiescence`].
 
 use crate::random;
-use alphorn_proto::rlnc::{Coding, Cut, HeaderError, Law, Model16, PAYLOAD_BYTES_MAX, Subject};
+use alphorn_proto::rlnc::{
+    Coding, Cut, Distribution, HeaderError, Model16, PAYLOAD_BYTES_MAX, Subject,
+};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -286,7 +288,7 @@ impl Spread for Whole {
 /// Combinations of source chunks, with the code's own rows.
 struct Coded {
     code: Model16,
-    baskets: Vec<<Model16 as Coding>::Basket>,
+    decoders: Vec<<Model16 as Coding>::Decoder>,
     chunk_bytes: u64,
     rng: ChaCha8Rng,
 }
@@ -302,11 +304,11 @@ impl Coded {
         };
         // The model carries no data: an all-zero payload of the right length.
         let source = code.publish(subject, &vec![0; bytes as usize], Cut::rlnc(chunks))?;
-        let mut baskets = vec![code.basket(&source.header); nodes as usize];
-        baskets[0] = source.basket;
+        let mut decoders = vec![code.decoder(&source.header); nodes as usize];
+        decoders[0] = source.decoder;
         Ok(Coded {
             code,
-            baskets,
+            decoders,
             chunk_bytes: u64::from(bytes).div_ceil(u64::from(chunks)),
             rng: random::stream(seed, "rounds coefficients", 0),
         })
@@ -317,12 +319,13 @@ impl Spread for Coded {
     type Message = Option<<Model16 as Coding>::Piece>;
 
     fn may_send(&self, node: usize) -> bool {
-        self.code.rank(&self.baskets[node], 0) > 0
+        self.code.rank(&self.decoders[node], 0) > 0
     }
 
     fn make(&mut self, node: usize) -> Self::Message {
-        let basket = &self.baskets[node];
-        self.code.draw(basket, 0, Law::Fresh, &mut self.rng)
+        let decoder = &self.decoders[node];
+        self.code
+            .draw(decoder, 0, Distribution::Fresh, &mut self.rng)
     }
 
     fn message_bytes(&self) -> u64 {
@@ -330,12 +333,12 @@ impl Spread for Coded {
     }
 
     fn deliver(&mut self, node: usize, message: Self::Message) -> bool {
-        let basket = &mut self.baskets[node];
-        message.is_some_and(|piece| self.code.accept(basket, piece))
+        let decoder = &mut self.decoders[node];
+        message.is_some_and(|piece| self.code.accept(decoder, piece))
     }
 
     fn is_complete(&self, node: usize) -> bool {
-        self.code.is_full(&self.baskets[node])
+        self.code.is_full(&self.decoders[node])
     }
 }
 

@@ -160,7 +160,7 @@ pub(super) struct Live<C: Coding> {
     pub(super) convicted: bool,
     pub(super) expires: Time,
     pub(super) policy: Policy,
-    pub(super) basket: Arc<C::Basket>,
+    pub(super) decoder: Arc<C::Decoder>,
     /// Generations that are complete.
     pub(super) full: u16,
     pub(super) flows: Vec<Flow<C>>,
@@ -221,7 +221,7 @@ impl<C: Coding> Live<C> {
         code: &C,
         config: &Config,
         announce: Arc<Announce<C>>,
-        basket: C::Basket,
+        decoder: C::Decoder,
         now: Time,
     ) -> Live<C> {
         let header = Arc::new(announce.header.clone());
@@ -235,7 +235,7 @@ impl<C: Coding> Live<C> {
                 Strategy::Rs => code.decode_anchor(&header, generation, &[]).ok(),
                 Strategy::Rlnc => announce.anchor.clone(),
             },
-            rank: code.rank(&basket, generation),
+            rank: code.rank(&decoder, generation),
             burst_hop: 0,
             credit_hop: 0,
             gathering: false,
@@ -255,7 +255,7 @@ impl<C: Coding> Live<C> {
             convicted: false,
             expires: now.saturating_add_ns(config.broadcast_ttl_ns),
             policy: config.policy_for(header.len),
-            basket: Arc::new(basket),
+            decoder: Arc::new(decoder),
             full: 0,
             links: Vec::new(),
             carriers: 0,

@@ -3,7 +3,8 @@
 use super::message::Announce;
 use crate::rlnc;
 use crate::rlnc::{
-    Coding, Cut, DecodeError, Hash, Header, HeaderError, Law, Published, Subject, Verdicts, Weights,
+    Coding, Cut, DecodeError, Distribution, Hash, Header, HeaderError, Published, Subject,
+    Verdicts, Weights,
 };
 use alphorn_scheme::model::CodeOp;
 use alphorn_scheme::{Bytes, Class};
@@ -54,11 +55,11 @@ pub enum Work<C: Coding> {
         /// The header.
         header: Arc<Header>,
         /// What is combined.
-        basket: Arc<C::Basket>,
+        decoder: Arc<C::Decoder>,
         /// Of which generation.
         generation: u16,
-        /// The law of a source's coefficients.
-        law: Law,
+        /// The distribution of a source's coefficients.
+        distribution: Distribution,
         /// Seed of the factors.
         seed: [u8; 32],
     },
@@ -67,7 +68,7 @@ pub enum Work<C: Coding> {
         /// The header.
         header: Arc<Header>,
         /// Pieces of full rank.
-        basket: Arc<C::Basket>,
+        decoder: Arc<C::Decoder>,
     },
 }
 
@@ -84,8 +85,8 @@ pub enum Product<C: Coding> {
     Verified(Verdicts),
     /// Of [`Work::Recode`].
     Drawn(Option<C::Piece>),
-    /// Of [`Work::Decode`]: the payload, and a basket that can send like the source's.
-    Decoded(Result<(Bytes, C::Basket), DecodeError>),
+    /// Of [`Work::Decode`]: the payload, and a decoder that can send like the source's.
+    Decoded(Result<(Bytes, C::Decoder), DecodeError>),
 }
 
 /// What coding work costs depends on: a row of a table of code costs.
@@ -208,16 +209,16 @@ impl<C: Coding> Work<C> {
                 weights,
             } => Product::Verified(code.verify(header, anchor, pieces, &mut weights.clone())),
             Work::Recode {
-                basket,
+                decoder,
                 generation,
-                law,
+                distribution,
                 seed,
                 ..
             } => {
                 let mut rng = ChaCha20Rng::from_seed(*seed);
-                Product::Drawn(code.draw(basket, *generation, *law, &mut rng))
+                Product::Drawn(code.draw(decoder, *generation, *distribution, &mut rng))
             }
-            Work::Decode { header, basket } => Product::Decoded(code.recover(header, basket)),
+            Work::Decode { header, decoder } => Product::Decoded(code.recover(header, decoder)),
         })
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::coding::Standing;
+use crate::coding::PieceStatus;
 use crate::model::Span;
 
-/// A generation of a basket: what is accepted of it, and what waits.
+/// A generation of a decoder: what is accepted of it, and what waits.
 #[derive(Clone, Debug)]
 pub(super) struct Generation {
     /// Of what is accepted and what waits. A piece is reduced once, when it is offered: nothing that waits
@@ -62,18 +62,18 @@ impl Generation {
         self.waiting.retain(|row| self.span.insert(row));
     }
 
-    pub(super) fn offer(&mut self, row: &Arc<[u16]>) -> Standing {
+    pub(super) fn offer(&mut self, row: &Arc<[u16]>) -> PieceStatus {
         if self.span.insert(row) {
             self.waiting.push(row.clone());
-            return Standing::Innovative;
+            return PieceStatus::Innovative;
         }
         if self.waiting.is_empty() {
-            return Standing::Dependent;
+            return PieceStatus::Dependent;
         }
         self.settle();
         match self.span.was_innovative(self.settled, row) {
-            true => Standing::Held,
-            false => Standing::Dependent,
+            true => PieceStatus::Held,
+            false => PieceStatus::Dependent,
         }
     }
 

@@ -34,13 +34,13 @@ fn a_modelled_broadcast_runs_to_the_end_with_the_sizes_of_the_real_one() {
             code.decode_anchor(&header, 0, &bytes).unwrap(),
             source.anchors[0]
         );
-        let mut sender = source.basket.clone();
+        let mut sender = source.decoder.clone();
         for hop in 0..4 {
-            let mut relay = code.basket(&header);
+            let mut relay = code.decoder(&header);
             let mut drawn = 0;
             while !code.is_full(&relay) {
                 let piece = code
-                    .draw(&sender, drawn % generations, Law::Fresh, &mut rng)
+                    .draw(&sender, drawn % generations, Distribution::Fresh, &mut rng)
                     .unwrap();
                 let mut bytes = Vec::new();
                 code.encode_piece(&header, &piece, &mut bytes);
@@ -73,12 +73,14 @@ fn small_widths_grow_with_recoding() {
     let code = Model16::new(MAX);
     let mut rng = ChaCha20Rng::seed_from_u64(2);
     let source = code.publish(SUBJECT, &[1; 117_800], Cut::rlnc(64)).unwrap();
-    let mut sender = source.basket;
+    let mut sender = source.decoder;
     let mut widths = Vec::new();
     for _ in 0..6 {
-        let mut relay = code.basket(&source.header);
+        let mut relay = code.decoder(&source.header);
         while !code.is_full(&relay) {
-            let piece = code.draw(&sender, 0, Law::Fresh, &mut rng).unwrap();
+            let piece = code
+                .draw(&sender, 0, Distribution::Fresh, &mut rng)
+                .unwrap();
             if relay.generations[0].rows.is_empty() {
                 widths.push(piece.width());
             }
@@ -100,15 +102,17 @@ fn one_long_row_makes_no_others_long() {
     let mut rng = ChaCha20Rng::seed_from_u64(6);
     let source = code.publish(SUBJECT, &[1; 117_800], Cut::rlnc(64)).unwrap();
     for (long, width) in [(0, 3), (1, 3), (5, 3), (6, 32), (10, 32)] {
-        let mut relay = code.basket(&source.header);
+        let mut relay = code.decoder(&source.header);
         for i in 0..10 {
-            let mut piece = code.draw(&source.basket, 0, Law::Fresh, &mut rng).unwrap();
+            let mut piece = code
+                .draw(&source.decoder, 0, Distribution::Fresh, &mut rng)
+                .unwrap();
             if i < long {
                 piece.bits = FULL_BITS;
             }
             assert!(code.accept(&mut relay, piece));
         }
-        let piece = code.draw(&relay, 0, Law::Fresh, &mut rng).unwrap();
+        let piece = code.draw(&relay, 0, Distribution::Fresh, &mut rng).unwrap();
         assert_eq!(piece.width(), width, "{long} long rows of ten");
     }
 }
@@ -120,7 +124,9 @@ fn verdicts_follow_the_flag_and_sums_those_of_bisecting() {
     let source = code.publish(SUBJECT, &[1; 1000], Cut::rlnc(10)).unwrap();
     let mut weights = Weights::new(&[0; 32], &Id([0; 32]), 0);
     let mut draw = |valid| {
-        let mut piece = code.draw(&source.basket, 0, Law::Fresh, &mut rng).unwrap();
+        let mut piece = code
+            .draw(&source.decoder, 0, Distribution::Fresh, &mut rng)
+            .unwrap();
         piece.valid = valid;
         piece
     };
@@ -143,7 +149,9 @@ fn malformed_bodies_are_refused() {
     let mut rng = ChaCha20Rng::seed_from_u64(4);
     let source = code.publish(SUBJECT, &[1; 1000], Cut::rlnc(10)).unwrap();
     let header = &source.header;
-    let piece = code.draw(&source.basket, 0, Law::Fresh, &mut rng).unwrap();
+    let piece = code
+        .draw(&source.decoder, 0, Distribution::Fresh, &mut rng)
+        .unwrap();
     let mut good = Vec::new();
     code.encode_piece(header, &piece, &mut good);
     assert!(code.decode_piece(header, &good[1..]).is_err());
@@ -186,17 +194,17 @@ impl Naive {
         span.insert(row)
     }
 
-    fn offer(&mut self, row: &Arc<[u16]>) -> Standing {
+    fn offer(&mut self, row: &Arc<[u16]>) -> PieceStatus {
         if self.accepted.len() == row.len() {
-            return Standing::Full;
+            return PieceStatus::Full;
         }
         if Naive::is_outside(row, self.accepted.iter().chain(&self.waiting)) {
             self.waiting.push(row.clone());
-            return Standing::Innovative;
+            return PieceStatus::Innovative;
         }
         match Naive::is_outside(row, self.accepted.iter()) {
-            true => Standing::Held,
-            false => Standing::Dependent,
+            true => PieceStatus::Held,
+            false => PieceStatus::Dependent,
         }
     }
 
@@ -218,7 +226,7 @@ proptest! {
         let code = Model16::new(MAX);
         let cut = Cut { chunks: 4, shards_total: 0, generations: 1 };
         let source = code.publish(SUBJECT, &[1; 1000], cut).unwrap();
-        let mut basket = code.basket(&source.header);
+        let mut decoder = code.decoder(&source.header);
         let mut naive = Naive::default();
         let mut offered: Vec<ModelChunk> = Vec::new();
         for (what, row, which) in steps {
@@ -232,25 +240,25 @@ proptest! {
             };
             match what {
                 0..8 => {
-                    prop_assert_eq!(code.offer(&mut basket, &piece), naive.offer(&piece.row));
+                    prop_assert_eq!(code.offer(&mut decoder, &piece), naive.offer(&piece.row));
                     offered.push(piece);
                 }
                 8..15 if !offered.is_empty() => {
                     let piece = offered.remove(which.index(offered.len()));
                     let accepts = naive.accept(&piece.row);
-                    prop_assert_eq!(code.accept(&mut basket, piece), accepts);
+                    prop_assert_eq!(code.accept(&mut decoder, piece), accepts);
                 }
                 15 => {
                     naive.waiting.clear();
                     offered.clear();
-                    code.withdraw(&mut basket);
+                    code.withdraw(&mut decoder);
                 }
                 _ => {
                     let accepts = naive.accept(&piece.row);
-                    prop_assert_eq!(code.accept(&mut basket, piece), accepts);
+                    prop_assert_eq!(code.accept(&mut decoder, piece), accepts);
                 }
             }
-            prop_assert_eq!(usize::from(code.rank(&basket, 0)), naive.accepted.len());
+            prop_assert_eq!(usize::from(code.rank(&decoder, 0)), naive.accepted.len());
         }
     }
 }

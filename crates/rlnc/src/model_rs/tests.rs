@@ -12,29 +12,29 @@ const SUBJECT: Subject = Subject {
     index: 0,
 };
 
-/// What a basket says of a sequence of shards, and the bytes of each.
+/// What a decoder says of a sequence of shards, and the bytes of each.
 fn history<C: Coding>(code: &C, payload: &[u8], indices: &[u16]) -> Vec<String> {
     let source = code.publish(SUBJECT, payload, Cut::rs(5)).unwrap();
     let header = &source.header;
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let mut basket = code.basket(header);
+    let mut decoder = code.decoder(header);
     let mut said = vec![format!("{} {}", header.unit, header.shards_total)];
     for &index in indices {
-        let drawn = code.draw(&source.basket, index, Law::Fresh, &mut rng);
+        let drawn = code.draw(&source.decoder, index, Distribution::Fresh, &mut rng);
         let piece = drawn.expect("a source has all");
         let mut body = Vec::new();
         code.encode_piece(header, &piece, &mut body);
         assert_eq!(body.len(), code.piece_bytes(header, &piece));
         let piece = code.decode_piece(header, &body).unwrap();
-        let first = code.offer(&mut basket, &piece);
-        let second = code.offer(&mut basket, &piece);
+        let first = code.offer(&mut decoder, &piece);
+        let second = code.offer(&mut decoder, &piece);
         let mut weights = Weights::new(&[0; 32], &Id([0; 32]), 0);
         let pieces = std::slice::from_ref(&piece);
         let verdicts = code.verify(header, &source.anchors[0], pieces, &mut weights);
         assert_eq!(verdicts.valid, [true]);
-        let accepted = code.accept(&mut basket, piece.clone());
-        let has = code.draw(&basket, index, Law::Fresh, &mut rng);
-        let lacks = code.draw(&basket, index ^ 1, Law::Fresh, &mut rng);
+        let accepted = code.accept(&mut decoder, piece.clone());
+        let has = code.draw(&decoder, index, Distribution::Fresh, &mut rng);
+        let lacks = code.draw(&decoder, index ^ 1, Distribution::Fresh, &mut rng);
         said.push(format!(
             "{} {first:?} {second:?} {accepted} {:?} {:?} {:?} {} {} {} {}",
             body.len(),
@@ -42,9 +42,9 @@ fn history<C: Coding>(code: &C, payload: &[u8], indices: &[u16]) -> Vec<String> 
             code.shard(&piece),
             has.map(|piece| code.hop_and_rank(&piece)),
             lacks.is_some(),
-            code.rank(&basket, 0),
-            code.is_full(&basket),
-            code.decode(header, &basket).is_ok(),
+            code.rank(&decoder, 0),
+            code.is_full(&decoder),
+            code.decode(header, &decoder).is_ok(),
         ));
     }
     said
@@ -69,7 +69,9 @@ fn what_is_wrong_is_found() {
     let mut source = code.publish(SUBJECT, &[0; 5000], Cut::rs(5)).unwrap();
     let header = &source.header;
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let piece = code.draw(&source.basket, 3, Law::Fresh, &mut rng).unwrap();
+    let piece = code
+        .draw(&source.decoder, 3, Distribution::Fresh, &mut rng)
+        .unwrap();
     let bad = ModelShard {
         valid: false,
         ..piece
@@ -88,16 +90,19 @@ fn what_is_wrong_is_found() {
     assert!(code.decode_anchor(header, 0, &[1]).is_err());
     assert_eq!(code.decode_anchor(header, 0, &[]), Ok(()));
     // What waits is forgotten, what is held is not; nothing is drawn that is not there.
-    let mut basket = code.basket(header);
-    assert_eq!(code.offer(&mut basket, &piece), Standing::Innovative);
-    code.withdraw(&mut basket);
-    assert_eq!(code.offer(&mut basket, &piece), Standing::Innovative);
-    assert!(code.accept(&mut basket, piece));
-    code.withdraw(&mut basket);
-    assert_eq!(code.offer(&mut basket, &piece), Standing::Dependent);
-    assert_eq!(code.draw(&basket, u16::MAX, Law::Fresh, &mut rng), None);
+    let mut decoder = code.decoder(header);
+    assert_eq!(code.offer(&mut decoder, &piece), PieceStatus::Innovative);
+    code.withdraw(&mut decoder);
+    assert_eq!(code.offer(&mut decoder, &piece), PieceStatus::Innovative);
+    assert!(code.accept(&mut decoder, piece));
+    code.withdraw(&mut decoder);
+    assert_eq!(code.offer(&mut decoder, &piece), PieceStatus::Dependent);
+    assert_eq!(
+        code.draw(&decoder, u16::MAX, Distribution::Fresh, &mut rng),
+        None
+    );
     // A root stands for shards that are no codeword.
     source.header.commit_root = [1; 32];
-    let error = code.decode(&source.header, &source.basket).unwrap_err();
+    let error = code.decode(&source.header, &source.decoder).unwrap_err();
     assert_eq!(error, InvalidSource::NotACodeword.into());
 }

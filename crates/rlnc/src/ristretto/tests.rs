@@ -39,14 +39,16 @@ fn verify(code: &Ristretto, source: &Published<Ristretto>, pieces: &[Arc<Chunk>]
 fn transfer(
     code: &Ristretto,
     source: &Published<Ristretto>,
-    from: &Basket,
-    to: &mut Basket,
+    from: &Decoder,
+    to: &mut Decoder,
     rng: &mut ChaCha20Rng,
 ) {
     for generation in 0..source.header.generations {
         let mut useless = 0;
         while code.rank(to, generation) < code.rank(from, generation) {
-            let piece = code.draw(from, generation, Law::Blend, rng).unwrap();
+            let piece = code
+                .draw(from, generation, Distribution::Blend, rng)
+                .unwrap();
             let mut bytes = Vec::new();
             code.encode_piece(&source.header, &piece, &mut bytes);
             assert_eq!(bytes.len(), code.piece_bytes(&source.header, &piece));
@@ -57,9 +59,9 @@ fn transfer(
                 [true]
             );
             let before = code.rank(to, generation);
-            let standing = code.offer(to, &received);
+            let piece_status = code.offer(to, &received);
             let raised = code.accept(to, received);
-            assert_eq!(raised, standing == Standing::Innovative);
+            assert_eq!(raised, piece_status == PieceStatus::Innovative);
             assert_eq!(code.rank(to, generation), before + u16::from(raised));
             useless += u32::from(!raised);
             assert!(useless < 20, "small coefficients fail once in 256");
@@ -132,9 +134,9 @@ fn payloads_come_back_through_chains_of_relays() {
     ] {
         let payload: Vec<u8> = (0..len).map(|i| (i * 7 + i / 256) as u8).collect();
         let source = code.publish(SUBJECT, &payload, cut).unwrap();
-        let mut sender = source.basket.clone();
+        let mut sender = source.decoder.clone();
         for _ in 0..6 {
-            let mut relay = code.basket(&source.header);
+            let mut relay = code.decoder(&source.header);
             transfer(&code, &source, &sender, &mut relay, &mut rng);
             assert!(code.is_full(&relay));
             let (decoded, complete) = code.decode(&source.header, &relay).unwrap();
@@ -212,8 +214,8 @@ fn trap_03_payloads_of_ones_round_trip() {
     for len in 1..=400 {
         let payload = vec![0xff; len];
         let source = code.publish(SUBJECT, &payload, Cut::rlnc(2)).unwrap();
-        let mut relay = code.basket(&source.header);
-        transfer(&code, &source, &source.basket, &mut relay, &mut rng);
+        let mut relay = code.decoder(&source.header);
+        transfer(&code, &source, &source.decoder, &mut relay, &mut rng);
         assert_eq!(
             code.decode(&source.header, &relay).unwrap().0,
             payload,
@@ -224,7 +226,7 @@ fn trap_03_payloads_of_ones_round_trip() {
 
 fn encoded_chunk(code: &Ristretto, source: &Published<Ristretto>) -> Vec<u8> {
     let chunk = code
-        .draw(&source.basket, 0, Law::Fresh, &mut rng(3))
+        .draw(&source.decoder, 0, Distribution::Fresh, &mut rng(3))
         .unwrap();
     let mut bytes = Vec::new();
     code.encode_piece(&source.header, &chunk, &mut bytes);
@@ -309,7 +311,7 @@ fn trap_05_the_zero_row_is_refused() {
         assert_eq!(error, PieceError::ZeroRow);
     }
     // Even if one were made by hand, it could not raise a rank.
-    let mut basket = code.basket(&source.header);
+    let mut decoder = code.decoder(&source.header);
     let zero = Arc::new(Chunk {
         generation: 0,
         hop: 1,
@@ -317,9 +319,9 @@ fn trap_05_the_zero_row_is_refused() {
         coefficients: Row::zero(2),
         data: Row::zero(4),
     });
-    assert_eq!(code.offer(&mut basket, &zero), Standing::Dependent);
-    assert!(!code.accept(&mut basket, zero));
-    assert_eq!(code.rank(&basket, 0), 0);
+    assert_eq!(code.offer(&mut decoder, &zero), PieceStatus::Dependent);
+    assert!(!code.accept(&mut decoder, zero));
+    assert_eq!(code.rank(&decoder, 0), 0);
 }
 
 /// Trap 6: a payload of zeros commits to identities, which are legal.
@@ -338,8 +340,8 @@ fn trap_06_a_payload_of_zeros_is_delivered() {
     let mut bytes = Vec::new();
     code.encode_anchor(&source.anchors[0], &mut bytes);
     code.decode_anchor(&source.header, 0, &bytes).unwrap();
-    let mut relay = code.basket(&source.header);
-    transfer(&code, &source, &source.basket, &mut relay, &mut rng(4));
+    let mut relay = code.decoder(&source.header);
+    transfer(&code, &source, &source.decoder, &mut relay, &mut rng(4));
     assert_eq!(code.decode(&source.header, &relay).unwrap().0, payload);
 }
 
@@ -350,25 +352,25 @@ fn trap_11_waiting_rows_do_not_block_honest_ones() {
     let source = code
         .publish(SUBJECT, &known::counting_payload(), Cut::rlnc(2))
         .unwrap();
-    let mut basket = code.basket(&source.header);
+    let mut decoder = code.decoder(&source.header);
     let honest = code
-        .draw(&source.basket, 0, Law::Fresh, &mut rng(5))
+        .draw(&source.decoder, 0, Distribution::Fresh, &mut rng(5))
         .unwrap();
     let mut bad = honest.as_ref().clone();
     bad.data.set(0, bad.data.get(0) + Scalar::ONE);
     let bad = Arc::new(bad);
-    assert_eq!(code.offer(&mut basket, &bad), Standing::Innovative);
-    assert_eq!(code.offer(&mut basket, &honest), Standing::Held);
+    assert_eq!(code.offer(&mut decoder, &bad), PieceStatus::Innovative);
+    assert_eq!(code.offer(&mut decoder, &honest), PieceStatus::Held);
     assert_eq!(verify(&code, &source, &[bad]), [false]);
-    code.withdraw(&mut basket);
-    assert_eq!(code.offer(&mut basket, &honest), Standing::Innovative);
+    code.withdraw(&mut decoder);
+    assert_eq!(code.offer(&mut decoder, &honest), PieceStatus::Innovative);
     assert_eq!(
         verify(&code, &source, std::slice::from_ref(&honest)),
         [true]
     );
-    assert!(code.accept(&mut basket, honest.clone()));
-    assert_eq!(code.offer(&mut basket, &honest), Standing::Dependent);
-    assert_eq!(code.rank(&basket, 0), 1);
+    assert!(code.accept(&mut decoder, honest.clone()));
+    assert_eq!(code.offer(&mut decoder, &honest), PieceStatus::Dependent);
+    assert_eq!(code.rank(&decoder, 0), 1);
 }
 
 /// A broadcast of arbitrary elements, as only a malicious source can make it.
@@ -381,11 +383,11 @@ fn evil_source(code: &Ristretto, header: &Header, rows: &[Row]) -> Published<Ris
         commitments,
         path: Arc::new([]),
     }];
-    let basket = code.complete(&header, vec![rows.to_vec()]);
+    let decoder = code.complete(&header, vec![rows.to_vec()]);
     Published {
         header,
         anchors,
-        basket,
+        decoder,
     }
 }
 
@@ -397,7 +399,7 @@ fn trap_12_invalid_sources_are_found_alike_by_all() {
     let honest = code
         .publish(SUBJECT, &known::counting_payload()[..240], Cut::rlnc(2))
         .unwrap();
-    let rows: Vec<Row> = honest.basket.generations[0]
+    let rows: Vec<Row> = honest.decoder.generations[0]
         .source
         .as_ref()
         .unwrap()
@@ -421,8 +423,8 @@ fn trap_12_invalid_sources_are_found_alike_by_all() {
     ] {
         let source = evil_source(&code, &honest.header, &rows);
         for seed in 0..8 {
-            let mut node = code.basket(&source.header);
-            transfer(&code, &source, &source.basket, &mut node, &mut rng(seed));
+            let mut node = code.decoder(&source.header);
+            transfer(&code, &source, &source.decoder, &mut node, &mut rng(seed));
             let error = code.decode(&source.header, &node).unwrap_err();
             assert_eq!(error, DecodeError::InvalidSource(expected));
         }
@@ -436,11 +438,11 @@ fn trap_14_a_rank_deficient_source_leaves_nodes_incomplete() {
     let source = code
         .publish(SUBJECT, &known::counting_payload(), Cut::rlnc(3))
         .unwrap();
-    let mut node = code.basket(&source.header);
+    let mut node = code.decoder(&source.header);
     for chunk in [0, 1] {
         let mut coefficients = Row::zero(3);
         coefficients.set(chunk, Scalar::ONE);
-        let rows = source.basket.generations[0].source.as_ref().unwrap();
+        let rows = source.decoder.generations[0].source.as_ref().unwrap();
         let data = rows[chunk].clone();
         let piece = Chunk {
             generation: 0,
@@ -534,14 +536,20 @@ fn a_node_that_is_full_takes_nothing_more() {
     let source = code
         .publish(SUBJECT, &known::counting_payload(), Cut::rlnc(2))
         .unwrap();
-    let mut node = code.basket(&source.header);
-    assert!(code.draw(&node, 0, Law::Fresh, &mut rng(6)).is_none());
-    assert!(code.draw(&node, 1, Law::Fresh, &mut rng(6)).is_none());
-    transfer(&code, &source, &source.basket, &mut node, &mut rng(6));
+    let mut node = code.decoder(&source.header);
+    assert!(
+        code.draw(&node, 0, Distribution::Fresh, &mut rng(6))
+            .is_none()
+    );
+    assert!(
+        code.draw(&node, 1, Distribution::Fresh, &mut rng(6))
+            .is_none()
+    );
+    transfer(&code, &source, &source.decoder, &mut node, &mut rng(6));
     let late = code
-        .draw(&source.basket, 0, Law::Fresh, &mut rng(7))
+        .draw(&source.decoder, 0, Distribution::Fresh, &mut rng(7))
         .unwrap();
-    assert_eq!(code.offer(&mut node, &late), Standing::Full);
+    assert_eq!(code.offer(&mut node, &late), PieceStatus::Full);
     assert!(!code.accept(&mut node, late));
 }
 
@@ -562,22 +570,22 @@ proptest! {
         let payload: Vec<u8> = (0..len).map(|i| (i as u64 ^ seed) as u8).collect();
         let source = code.publish(SUBJECT, &payload, Cut::rlnc(chunks)).unwrap();
         let modelled = model.publish(SUBJECT, &payload, Cut::rlnc(chunks)).unwrap();
-        let mut nodes = vec![source.basket.clone()];
-        let mut models = vec![modelled.basket.clone()];
+        let mut nodes = vec![source.decoder.clone()];
+        let mut models = vec![modelled.decoder.clone()];
         for _ in 0..6 {
-            nodes.push(code.basket(&source.header));
-            models.push(model.basket(&modelled.header));
+            nodes.push(code.decoder(&source.header));
+            models.push(model.decoder(&modelled.header));
         }
         let mut rng = rng(seed);
         for (step, sender) in senders.iter().enumerate() {
             let to = 1 + step % 6;
             let from = sender.index(to);
-            let Some(piece) = code.draw(&nodes[from], 0, Law::Fresh, &mut rng) else { continue };
+            let Some(piece) = code.draw(&nodes[from], 0, Distribution::Fresh, &mut rng) else { continue };
             prop_assert_eq!(verify(&code, &source, std::slice::from_ref(&piece)), [true]);
             let before = code.rank(&nodes[to], 0);
             let raised = code.accept(&mut nodes[to], piece);
             prop_assert_eq!(code.rank(&nodes[to], 0), before + u16::from(raised));
-            let piece = model.draw(&models[from], 0, Law::Fresh, &mut rng).unwrap();
+            let piece = model.draw(&models[from], 0, Distribution::Fresh, &mut rng).unwrap();
             model.accept(&mut models[to], piece);
         }
         for (node, modelled) in nodes.iter().zip(&models).skip(1) {

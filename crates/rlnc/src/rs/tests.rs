@@ -25,9 +25,9 @@ fn weights() -> Weights {
     Weights::new(&[0; 32], &Id([0; 32]), 0)
 }
 
-fn draw(basket: &ShardBasket, index: u16) -> Shard {
+fn draw(decoder: &ShardDecoder, index: u16) -> Shard {
     Rs::new(MAX)
-        .draw(basket, index, Law::Fresh, &mut rng())
+        .draw(decoder, index, Distribution::Fresh, &mut rng())
         .unwrap()
 }
 
@@ -46,7 +46,7 @@ fn the_code_is_pinned() {
     assert_eq!(source.header.unit, 64);
     let mut hash = Sha256::new();
     for index in 0..16 {
-        hash.update(&draw(&source.basket, index).body.bytes);
+        hash.update(&draw(&source.decoder, index).body.bytes);
     }
     let digest: [u8; 32] = hash.finalize().into();
     assert_eq!(
@@ -69,14 +69,14 @@ fn any_k_shards_decode() {
         };
         let source = code.publish(SUBJECT, &payload, cut).unwrap();
         for subset in (0_u32..256).filter(|subset| subset.count_ones() == 3) {
-            let mut basket = code.basket(&source.header);
+            let mut decoder = code.decoder(&source.header);
             for index in (0..8).filter(|i| subset >> i & 1 == 1) {
-                assert!(!code.is_full(&basket));
+                assert!(!code.is_full(&decoder));
                 let mut bytes = Vec::new();
-                code.encode_piece(&source.header, &draw(&source.basket, index), &mut bytes);
+                code.encode_piece(&source.header, &draw(&source.decoder, index), &mut bytes);
                 assert_eq!(
                     bytes.len(),
-                    code.piece_bytes(&source.header, &draw(&source.basket, 0))
+                    code.piece_bytes(&source.header, &draw(&source.decoder, 0))
                 );
                 let shard = code.decode_piece(&source.header, &bytes).unwrap();
                 let verdicts = code.verify(
@@ -86,15 +86,15 @@ fn any_k_shards_decode() {
                     &mut weights(),
                 );
                 assert_eq!(verdicts.valid, [true]);
-                assert_eq!(code.offer(&mut basket, &shard), Standing::Innovative);
-                assert_eq!(code.offer(&mut basket, &shard), Standing::Held);
-                assert!(code.accept(&mut basket, shard.clone()));
-                assert!(!code.accept(&mut basket, shard));
+                assert_eq!(code.offer(&mut decoder, &shard), PieceStatus::Innovative);
+                assert_eq!(code.offer(&mut decoder, &shard), PieceStatus::Held);
+                assert!(code.accept(&mut decoder, shard.clone()));
+                assert!(!code.accept(&mut decoder, shard));
             }
-            let (decoded, complete) = code.decode(&source.header, &basket).unwrap();
+            let (decoded, complete) = code.decode(&source.header, &decoder).unwrap();
             assert_eq!(decoded, payload);
             assert_eq!(complete.held().count(), 8);
-            assert_eq!(draw(&complete, 7).body, draw(&source.basket, 7).body);
+            assert_eq!(draw(&complete, 7).body, draw(&source.decoder, 7).body);
         }
     }
 }
@@ -105,7 +105,7 @@ fn changed_shards_and_paths_are_invalid() {
     let source = code.publish(SUBJECT, &payload(700), Cut::rs(3)).unwrap();
     let header = &source.header;
     let mut bytes = Vec::new();
-    code.encode_piece(header, &draw(&source.basket, 5), &mut bytes);
+    code.encode_piece(header, &draw(&source.decoder, 5), &mut bytes);
     // Hop and held are not authenticated, everything else is.
     for at in (0..bytes.len()).filter(|at| !(2..5).contains(at)) {
         let mut changed = bytes.clone();
@@ -137,7 +137,7 @@ fn changed_shards_and_paths_are_invalid() {
 }
 
 /// Shards that are no codeword under an honest tree, as only a malicious source can make them.
-fn non_codeword(header: &mut Header, payload: &[u8]) -> ShardBasket {
+fn non_codeword(header: &mut Header, payload: &[u8]) -> ShardDecoder {
     let mut padded = payload.to_vec();
     padded.resize(usize::from(header.chunks) * header.unit as usize, 0);
     let mut shards = encode(header, &padded);
@@ -164,18 +164,18 @@ fn trap_13_a_root_over_a_non_codeword_is_found_by_every_subset() {
     let evil = non_codeword(&mut header, &payload);
     let mut restored = Vec::new();
     for subset in (0_u32..256).filter(|subset| subset.count_ones() == 2) {
-        let mut basket = code.basket(&header);
+        let mut decoder = code.decoder(&header);
         for index in (0..8).filter(|i| subset >> i & 1 == 1) {
             let shard = draw(&evil, index);
             assert!(
                 code.verify(&header, &(), std::slice::from_ref(&shard), &mut weights())
                     .valid[0]
             );
-            code.accept(&mut basket, shard);
+            code.accept(&mut decoder, shard);
         }
-        restored.push(restore(&header, &basket));
+        restored.push(restore(&header, &decoder));
         assert_eq!(
-            code.decode(&header, &basket).unwrap_err(),
+            code.decode(&header, &decoder).unwrap_err(),
             DecodeError::InvalidSource(InvalidSource::NotACodeword)
         );
     }
@@ -191,16 +191,16 @@ fn padding_and_hash_are_the_sources_business() {
     let mut header = source.header.clone();
     header.payload_hash[0] ^= 1;
     assert_eq!(
-        code.decode(&header, &source.basket).unwrap_err(),
+        code.decode(&header, &source.decoder).unwrap_err(),
         DecodeError::InvalidSource(InvalidSource::PayloadHash)
     );
     let mut header = source.header.clone();
     header.len -= 1;
     assert_eq!(
-        code.decode(&header, &source.basket).unwrap_err(),
+        code.decode(&header, &source.decoder).unwrap_err(),
         DecodeError::InvalidSource(InvalidSource::Padding)
     );
-    let empty = code.basket(&source.header);
+    let empty = code.decoder(&source.header);
     let incomplete = DecodeError::Incomplete {
         generation: 0,
         rank: 0,

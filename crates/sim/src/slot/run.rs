@@ -97,7 +97,7 @@ struct Run {
     network: Network<Horn>,
     /// Who votes, by position of the epoch.
     voters: Bitfield,
-    /// The slot as the host and the witness have it in the end.
+    /// The slot as the host and the probe have it in the end.
     seen: Option<[SlotView; 2]>,
     traffic: Vec<StageTraffic>,
 }
@@ -189,7 +189,7 @@ impl Run {
             let seen = self.clock.phase_start(SLOT.next(), Phase::Vote);
             let seen = seen.saturating_sub_ns(1);
             self.network.run_until(seen)?;
-            self.seen = Some([self.view(HOST, SLOT)?, self.view(self.witness(), SLOT)?]);
+            self.seen = Some([self.view(HOST, SLOT)?, self.view(self.probe(), SLOT)?]);
         }
         let end = stage.end(&self.clock, block_slot(&self.config.horn));
         self.network.run_until(end)?;
@@ -228,7 +228,7 @@ impl Run {
     }
 
     /// The node whose view of the slot counts.
-    fn witness(&self) -> u32 {
+    fn probe(&self) -> u32 {
         match self.config.observer {
             true => OBSERVER,
             false => HOST,
@@ -244,7 +244,7 @@ impl Run {
         let layout = self.config.horn.layout;
         let (node, slot) = (HOST, SLOT.0);
         let (seen, traffic) = (self.seen.take(), std::mem::take(&mut self.traffic));
-        let [host, witness] = seen.ok_or(SlotError::NoSlot { node, slot })?;
+        let [host, probe] = seen.ok_or(SlotError::NoSlot { node, slot })?;
         let blocks = self.network.blocks();
         let (block, in_block) = self.block(blocks.last())?;
         let expected = |c| {
@@ -252,9 +252,9 @@ impl Run {
             self.voters
                 .extract(range.start as usize..range.end as usize)
         };
-        let mut coverage_exact = witness.coverage.len() == usize::from(layout.committees());
-        let mut coverage = Vec::with_capacity(witness.coverage.len());
-        for (committee, covered) in (0u16..).zip(&witness.coverage) {
+        let mut coverage_exact = probe.coverage.len() == usize::from(layout.committees());
+        let mut coverage = Vec::with_capacity(probe.coverage.len());
+        for (committee, covered) in (0u16..).zip(&probe.coverage) {
             let expected = expected(committee);
             coverage_exact &= *covered == expected;
             coverage.push(CommitteeCoverage {

@@ -4,8 +4,8 @@ use super::clock::{Times, measure};
 use super::{Op, SUBJECT, Shape};
 use alphorn_exec::Backend;
 use alphorn_rlnc::{
-    Chunk, Coding, Generators, Header, Id, Law, Published, Ristretto, Row, Scalar, Standing,
-    VERIFY_BATCH_MAX, Weights,
+    Chunk, Coding, Distribution, Generators, Header, Id, PieceStatus, Published, Ristretto, Row,
+    Scalar, VERIFY_BATCH_MAX, Weights,
 };
 use anyhow::{Context, Result, ensure};
 use rand_chacha::ChaCha20Rng;
@@ -13,7 +13,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::time::Instant;
 
 type Piece = <Ristretto as Coding>::Piece;
-type Basket = <Ristretto as Coding>::Basket;
+type Decoder = <Ristretto as Coding>::Decoder;
 
 /// Chunks of the batch that is timed beside one chunk, and of the batch with a bad one.
 pub(super) const BATCH: usize = 10;
@@ -147,10 +147,13 @@ impl Bench {
     pub(super) fn recode(&mut self, rows: u16) -> Times {
         let relay = self.holding(rows);
         let mut rng = ChaCha20Rng::seed_from_u64(3);
-        measure(|| (), |()| self.code.draw(&relay, 0, Law::Fresh, &mut rng))
+        measure(
+            || (),
+            |()| self.code.draw(&relay, 0, Distribution::Fresh, &mut rng),
+        )
     }
 
-    /// The payload from a full basket.
+    /// The payload from a full decoder.
     pub(super) fn decode(&mut self) -> Times {
         let full = self.holding(self.source.header.chunks);
         let header = &self.source.header;
@@ -171,8 +174,8 @@ impl Bench {
         let count = 2 * usize::from(header.chunks) * usize::from(header.generations);
         let mut pieces = || -> Vec<Piece> { drawn(code, source, rng) };
         let inserts = measure(&mut pieces, |pieces| {
-            let mut basket = code.basket(header);
-            let accept = |piece: &&Piece| code.accept(&mut basket, Piece::clone(piece));
+            let mut decoder = code.decoder(header);
+            let accept = |piece: &&Piece| code.accept(&mut decoder, Piece::clone(piece));
             pieces.iter().filter(accept).count()
         });
         let mut batch = 0;
@@ -197,19 +200,19 @@ impl Bench {
     }
 
     /// A relay of this rank in every generation that has not decoded.
-    fn holding(&mut self, rank: u16) -> Basket {
+    fn holding(&mut self, rank: u16) -> Decoder {
         let Bench {
             code, source, rng, ..
         } = self;
-        let mut basket = code.basket(&source.header);
+        let mut decoder = code.decoder(&source.header);
         for generation in 0..source.header.generations {
-            while code.rank(&basket, generation) < rank {
-                let drawn = code.draw(&source.basket, generation, Law::Fresh, rng);
+            while code.rank(&decoder, generation) < rank {
+                let drawn = code.draw(&source.decoder, generation, Distribution::Fresh, rng);
                 let Some(piece) = drawn else { break };
-                code.accept(&mut basket, piece);
+                code.accept(&mut decoder, piece);
             }
         }
-        basket
+        decoder
     }
 }
 
@@ -235,7 +238,7 @@ fn random_row(elements: usize, rng: &mut ChaCha20Rng) -> Row {
 
 /// A fresh combination of the first generation.
 fn draw(code: &Ristretto, source: &Published<Ristretto>, rng: &mut ChaCha20Rng) -> Option<Piece> {
-    code.draw(&source.basket, 0, Law::Fresh, rng)
+    code.draw(&source.decoder, 0, Distribution::Fresh, rng)
 }
 
 /// Twice as many combinations of each generation as it needs, so that a dependent one does no harm.
@@ -243,7 +246,7 @@ fn drawn(code: &Ristretto, source: &Published<Ristretto>, rng: &mut ChaCha20Rng)
     let header = &source.header;
     (0..header.generations)
         .flat_map(|generation| (0..2 * header.chunks).map(move |_| generation))
-        .filter_map(|generation| code.draw(&source.basket, generation, Law::Fresh, rng))
+        .filter_map(|generation| code.draw(&source.decoder, generation, Distribution::Fresh, rng))
         .collect()
 }
 
@@ -271,11 +274,11 @@ fn receive(
     batch: u64,
 ) -> Option<Vec<u8>> {
     let header = &source.header;
-    let mut basket = code.basket(header);
+    let mut decoder = code.decoder(header);
     let mut waiting = vec![Vec::new(); usize::from(header.generations)];
     for body in bodies {
         let piece = code.decode_piece(header, body).ok()?;
-        if code.offer(&mut basket, &piece) == Standing::Innovative {
+        if code.offer(&mut decoder, &piece) == PieceStatus::Innovative {
             waiting[usize::from(code.generation(&piece))].push(piece);
         }
     }
@@ -283,11 +286,11 @@ fn receive(
         let verdicts = code.verify(header, anchor, &pieces, &mut weights(batch));
         for (piece, valid) in pieces.into_iter().zip(verdicts.valid) {
             if valid {
-                code.accept(&mut basket, piece);
+                code.accept(&mut decoder, piece);
             }
         }
     }
-    code.decode(header, &basket)
+    code.decode(header, &decoder)
         .ok()
         .map(|(payload, _)| payload)
 }

@@ -4,7 +4,8 @@ use super::clock::{Times, measure};
 use super::peers::Baseline;
 use super::{Op, SUBJECT, Shape};
 use alphorn_rlnc::{
-    Coding, Cut, Id, Law, PAYLOAD_BYTES_MAX, Published, Rs, Strategy, VERIFY_BATCH_MAX, Weights,
+    Coding, Cut, Distribution, Id, PAYLOAD_BYTES_MAX, Published, Rs, Strategy, VERIFY_BATCH_MAX,
+    Weights,
 };
 use anyhow::{Context, Result, ensure};
 use rand_chacha::ChaCha20Rng;
@@ -32,7 +33,7 @@ impl Bench {
             .publish(SUBJECT, &payload, cut)
             .context("cannot cut the payload")?;
         let shards = (0..cut.shards_total)
-            .filter_map(|index| code.draw(&source.basket, index, Law::Fresh, &mut rng))
+            .filter_map(|index| code.draw(&source.decoder, index, Distribution::Fresh, &mut rng))
             .collect();
         Ok(Bench {
             code,
@@ -73,12 +74,12 @@ impl Bench {
 
     pub(super) fn decode(&self) -> Result<Times> {
         let header = &self.source.header;
-        let mut basket = self.code.basket(header);
+        let mut decoder = self.code.decoder(header);
         for shard in self.last(self.cut.chunks.into()) {
-            self.code.accept(&mut basket, shard.clone());
+            self.code.accept(&mut decoder, shard.clone());
         }
-        let times = measure(|| (), |()| self.code.decode(header, &basket).is_ok());
-        let decoded = self.code.decode(header, &basket);
+        let times = measure(|| (), |()| self.code.decode(header, &decoder).is_ok());
+        let decoded = self.code.decode(header, &decoder);
         ensure!(
             decoded.is_ok_and(|(bytes, _)| bytes == self.payload),
             "Reed-Solomon shards do not give the payload back"

@@ -340,8 +340,8 @@ impl<C: Coding> Broadcast<C> {
         }
         let same = |live: &Live<C>| live.header.subject == subject;
         let first = self.live.iter().position(same);
-        let basket = self.code.basket(&announce.header);
-        let mut live = Live::new(&self.code, &self.config, announce, basket, now);
+        let decoder = self.code.decoder(&announce.header);
+        let mut live = Live::new(&self.code, &self.config, announce, decoder, now);
         self.order_peers(&mut live);
         live.convicted = first.is_some();
         if let Some(first) = first {

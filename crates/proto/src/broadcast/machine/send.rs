@@ -8,7 +8,7 @@ use crate::broadcast::reject::Reject;
 use crate::broadcast::shards;
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{CREDIT_ONE, Output, Priority};
-use crate::rlnc::{Coding, Header, Id, Law, Strategy};
+use crate::rlnc::{Coding, Distribution, Header, Id, Strategy};
 use alphorn_types::Time;
 use rand_chacha::rand_core::Rng;
 
@@ -21,7 +21,7 @@ struct Claim {
     hop: u8,
     /// The rank, where it is not the true one.
     rank: Option<u16>,
-    law: Law,
+    distribution: Distribution,
 }
 
 impl<C: Coding> Broadcast<C> {
@@ -264,9 +264,9 @@ impl<C: Coding> Broadcast<C> {
             self.draws.fill_bytes(&mut seed);
             let work = Work::Recode {
                 header: live.header.clone(),
-                basket: live.basket.clone(),
+                decoder: live.decoder.clone(),
                 generation,
-                law: claim.law,
+                distribution: claim.distribution,
                 seed,
             };
             let task = Task::Recode {
@@ -282,7 +282,7 @@ impl<C: Coding> Broadcast<C> {
         }
         let drawn = self
             .code
-            .draw(&live.basket, selector, claim.law, &mut self.draws);
+            .draw(&live.decoder, selector, claim.distribution, &mut self.draws);
         let rank = claim.rank.unwrap_or(rows);
         let rows = if live.header.strategy == Strategy::Rlnc {
             rows
@@ -463,7 +463,7 @@ impl<C: Coding> Live<C> {
             return Claim {
                 hop,
                 rank: None,
-                law: Law::Fresh,
+                distribution: Distribution::Fresh,
             };
         }
         let needed = self.needed();
@@ -471,7 +471,11 @@ impl<C: Coding> Live<C> {
         Claim {
             hop,
             rank: Some(needed.min(sent.saturating_add(1))),
-            law: if sent == 0 { Law::Fresh } else { Law::Blend },
+            distribution: if sent == 0 {
+                Distribution::Fresh
+            } else {
+                Distribution::Blend
+            },
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::broadcast::live::{Link, Live, NEED_SLACK, PeerIndex, Phase, Waiting};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};
 use crate::broadcast::{Convicted, Output, Step, shards};
-use crate::rlnc::{Coding, DecodeError, Standing, Verdicts, Weights};
+use crate::rlnc::{Coding, DecodeError, PieceStatus, Verdicts, Weights};
 use alphorn_types::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,9 +70,9 @@ impl<C: Coding> Broadcast<C> {
         if live.link(from).unverified >= self.config.unverified_peer_max {
             return self.refused.add(Reject::BudgetExceeded);
         }
-        match self.code.offer(Arc::make_mut(&mut live.basket), &piece) {
-            Standing::Full => self.refused.add(Reject::GenerationFull),
-            Standing::Dependent => {
+        match self.code.offer(Arc::make_mut(&mut live.decoder), &piece) {
+            PieceStatus::Full => self.refused.add(Reject::GenerationFull),
+            PieceStatus::Dependent => {
                 self.refused.add(Reject::Dependent);
                 let link = live.link(from);
                 link.dependent = link.dependent.saturating_add(1);
@@ -87,12 +87,12 @@ impl<C: Coding> Broadcast<C> {
                     link.muted = link.dependent > link.heard_until;
                 }
             }
-            Standing::Innovative => {
+            PieceStatus::Innovative => {
                 live.link(from).unverified += 1;
                 live.queue.push(Waiting { from, piece, hop });
                 self.verify(index);
             }
-            Standing::Held => {
+            PieceStatus::Held => {
                 live.link(from).unverified += 1;
                 live.held.push(Waiting { from, piece, hop });
                 if let Some(from) = shed(&mut live.held, live.header.chunks) {
@@ -255,7 +255,7 @@ impl<C: Coding> Broadcast<C> {
     /// After bad news: what waits, and what was held because of something bad, is offered again.
     fn offer_again(&mut self, index: usize) {
         let live = &mut self.live[index];
-        self.code.withdraw(Arc::make_mut(&mut live.basket));
+        self.code.withdraw(Arc::make_mut(&mut live.decoder));
         let mut waiting = std::mem::take(&mut live.queue);
         waiting.append(&mut live.held);
         for Waiting { from, piece, hop } in waiting {
@@ -291,7 +291,7 @@ impl<C: Coding> Broadcast<C> {
             return self.refused.add(Reject::GenerationFull);
         }
         let shard = self.code.shard(&piece);
-        if !self.code.accept(Arc::make_mut(&mut live.basket), piece) {
+        if !self.code.accept(Arc::make_mut(&mut live.decoder), piece) {
             return self.refused.add(Reject::Dependent);
         }
         if let Some(shard) = shard {
@@ -302,7 +302,7 @@ impl<C: Coding> Broadcast<C> {
             link.innovative = link.innovative.saturating_add(1);
             live.share(from, generation).innovative += 1;
         }
-        let rank = self.code.rank(&live.basket, generation);
+        let rank = self.code.rank(&live.decoder, generation);
         live.flows[usize::from(generation)].rank = rank;
         live.stats.innovative += 1;
         live.need_rounds = 0;
@@ -343,7 +343,7 @@ impl<C: Coding> Broadcast<C> {
         let (id, expires) = (live.id, live.expires);
         let work = Work::Decode {
             header: live.header.clone(),
-            basket: live.basket.clone(),
+            decoder: live.decoder.clone(),
         };
         self.spawn(expires, Task::Decode { id }, work);
     }
@@ -352,9 +352,9 @@ impl<C: Coding> Broadcast<C> {
         let live = &mut self.live[index];
         let id = live.id;
         match product {
-            Some(Product::Decoded(Ok((payload, basket)))) => {
+            Some(Product::Decoded(Ok((payload, decoder)))) => {
                 live.phase = Phase::Decoded;
-                live.hold_all(basket);
+                live.hold_all(decoder);
                 let subject = live.header.subject;
                 self.progress(id, Step::Decoded);
                 self.out.push_back(Output::Deliver {
@@ -411,8 +411,8 @@ impl<C: Coding> Live<C> {
     }
 
     /// Everything there is to send is here.
-    pub(super) fn hold_all(&mut self, basket: C::Basket) {
-        self.basket = Arc::new(basket);
+    pub(super) fn hold_all(&mut self, decoder: C::Decoder) {
+        self.decoder = Arc::new(decoder);
         for shard in 0..self.shard_sends.len() {
             shards::insert(&mut self.held_shards, shard as u16);
         }

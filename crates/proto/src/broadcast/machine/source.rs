@@ -68,7 +68,7 @@ impl<C: Coding> Broadcast<C> {
         let Published {
             header,
             anchors,
-            basket,
+            decoder,
         } = published;
         let subject = header.subject;
         let auth = match product {
@@ -88,7 +88,7 @@ impl<C: Coding> Broadcast<C> {
         self.make_room(&going);
         let first = anchors.first().filter(|_| rides_along(&self.code, &header));
         let announce = Announce::new(&self.code, id, header, auth, first.cloned());
-        let empty = self.code.basket(&announce.header);
+        let empty = self.code.decoder(&announce.header);
         let mut live = Live::new(&self.code, &self.config, Arc::new(announce), empty, now);
         live.own = true;
         live.phase = Phase::Decoded;
@@ -98,7 +98,7 @@ impl<C: Coding> Broadcast<C> {
             flow.anchor = Some(anchor);
             flow.rank = needed;
         }
-        live.hold_all(basket);
+        live.hold_all(decoder);
         super::shuffle(&mut live.shard_ties, &mut self.rng);
         self.order_peers(&mut live);
         self.insert(live);

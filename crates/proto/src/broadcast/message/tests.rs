@@ -1,5 +1,5 @@
 use super::*;
-use crate::rlnc::{Cut, Generators, Law, Model16, Published, Ristretto, Rs, Subject};
+use crate::rlnc::{Cut, Distribution, Generators, Model16, Published, Ristretto, Rs, Subject};
 use alphorn_exec::Backend;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -43,7 +43,7 @@ fn published<C: Coding>(code: &C, cut: Cut, slot: u64) -> (Id, Published<C>) {
 fn messages<C: Coding>(code: &C, id: Id, published: &Published<C>) -> Vec<Message<C>> {
     let header = &published.header;
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let draw = code.draw(&published.basket, 0, Law::Fresh, &mut rng);
+    let draw = code.draw(&published.decoder, 0, Distribution::Fresh, &mut rng);
     let anchor = published.anchors.first().cloned();
     let announce = Announce::new(
         code,

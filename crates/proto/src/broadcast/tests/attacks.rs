@@ -7,7 +7,7 @@ use crate::broadcast::{
     Reject, Unpublished, Want, Work,
 };
 use crate::rlnc::{
-    Coding, Cut, Generators, Id, Law, Model16, ModelChunk, Published, Ristretto, Subject,
+    Coding, Cut, Distribution, Generators, Id, Model16, ModelChunk, Published, Ristretto, Subject,
 };
 use alphorn_exec::Backend;
 use alphorn_types::Time;
@@ -75,7 +75,9 @@ pub(super) fn accepted(net: &mut Net<Model16>, from: usize) -> (Id, Published<Mo
 
 pub(super) fn piece(net: &Net<Model16>, from: &Published<Model16>, seed: u64) -> ModelChunk {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    let drawn = net.code.draw(&from.basket, 0, Law::Fresh, &mut rng);
+    let drawn = net
+        .code
+        .draw(&from.decoder, 0, Distribution::Fresh, &mut rng);
     let mut piece = drawn.unwrap();
     net.code.set_hop_and_rank(&mut piece, 3, 8);
     piece
@@ -142,7 +144,7 @@ fn trap_04_malformed_bytes_are_found_before_verification() {
     let published = published(&code, SUBJECT, 10_000);
     let mut rng = ChaCha20Rng::seed_from_u64(4);
     let chunk = code
-        .draw(&published.basket, 0, Law::Fresh, &mut rng)
+        .draw(&published.decoder, 0, Distribution::Fresh, &mut rng)
         .unwrap();
     for (at, fill, reason) in [
         (39, 0..8, Reject::ZeroRow),

@@ -2,7 +2,7 @@
 
 use super::net::{Net, SUBJECT, config, payload};
 use crate::broadcast::{Announce, CHUNK_BYTES_MAX, Message, Policy, Reject};
-use crate::rlnc::{Coding, Cut, Header, Id, InvalidSource, Law, Model16, Published, Rs};
+use crate::rlnc::{Coding, Cut, Distribution, Header, Id, InvalidSource, Model16, Published, Rs};
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -65,19 +65,19 @@ fn no_codeword(code: &Rs, published: &Published<Rs>) -> Published<Rs> {
         levels.push(above.collect());
     }
     header.commit_root = levels[levels.len() - 1][0];
-    let mut basket = code.basket(&header);
+    let mut decoder = code.decoder(&header);
     for (i, shard) in shards.iter().enumerate() {
         let mut body = vec![i as u8, (i >> 8) as u8, 1, 0, 0];
         for (height, level) in levels[..levels.len() - 1].iter().enumerate() {
             body.extend(level[(i >> height) ^ 1]);
         }
         body.extend(shard);
-        code.accept(&mut basket, code.decode_piece(&header, &body).unwrap());
+        code.accept(&mut decoder, code.decode_piece(&header, &body).unwrap());
     }
     Published {
         header,
         anchors: vec![()],
-        basket,
+        decoder,
     }
 }
 
@@ -105,13 +105,13 @@ fn trap_14_withheld_dimensions_end_in_evidence() {
     let model = code.clone();
     net.forge = Some(Box::new(move |published| {
         let mut rng = ChaCha20Rng::seed_from_u64(14);
-        let mut basket = model.basket(&published.header);
-        while model.rank(&basket, 0) < 7 {
-            let drawn = model.draw(&published.basket, 0, Law::Fresh, &mut rng);
-            model.accept(&mut basket, drawn.unwrap());
+        let mut decoder = model.decoder(&published.header);
+        while model.rank(&decoder, 0) < 7 {
+            let drawn = model.draw(&published.decoder, 0, Distribution::Fresh, &mut rng);
+            model.accept(&mut decoder, drawn.unwrap());
         }
         Published {
-            basket,
+            decoder,
             ..published
         }
     }));
@@ -157,7 +157,7 @@ fn two_headers(name: impl Fn(&Header) -> Id) -> Net<Rs> {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let count = header.chunks / 2;
         for shard in half * count..(half + 1) * count {
-            let piece = code.draw(&published.basket, shard, Law::Fresh, &mut rng);
+            let piece = code.draw(&published.decoder, shard, Distribution::Fresh, &mut rng);
             let piece = Message::piece(&code, header, id, piece.unwrap());
             net.receive(node, from, piece);
         }

@@ -4,7 +4,7 @@ use super::attacks::{POLICY, accepted, message, piece, published, star, star_in,
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
 use crate::broadcast::{Config, Input, Message, Policy, Ranks, Reject, ShardSet, Want, Work};
-use crate::rlnc::{Coding, Id, Law, Model16, ModelBasket, ModelRs, Published};
+use crate::rlnc::{Coding, Distribution, Id, Model16, ModelDecoder, ModelRs, Published};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::cell::RefCell;
@@ -245,7 +245,7 @@ fn who_asked_for_shards_is_still_sent_some() {
     for shard in 1..4 {
         let piece = net
             .code
-            .draw(&published.basket, shard, Law::Fresh, &mut rng);
+            .draw(&published.decoder, shard, Distribution::Fresh, &mut rng);
         let piece = Message::piece(&net.code, &published.header, id, piece.unwrap());
         net.receive(0, 1, piece);
         net.run_ms(1);
@@ -257,15 +257,17 @@ fn who_asked_for_shards_is_still_sent_some() {
 
 /// Peers 1 and 2 have the same pieces, as where one relay fed both, and push all of them: the second sends
 /// nothing new, which it cannot know. Says of what all that comes later is made.
-fn fed_by_the_same(net: &mut Net<Model16>, policy: Policy) -> (Published<Model16>, ModelBasket) {
+fn fed_by_the_same(net: &mut Net<Model16>, policy: Policy) -> (Published<Model16>, ModelDecoder) {
     let cut = policy.cut(net.code.strategy(), 40_000);
     let published = net.code.publish(SUBJECT, &payload(40_000), cut).unwrap();
     net.receive(0, 1, Message::Header(net.announce(&published)));
     net.run_ms(1);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let mut fed = net.code.basket(&published.header);
+    let mut fed = net.code.decoder(&published.header);
     while net.code.rank(&fed, 0) < FED {
-        let drawn = net.code.draw(&published.basket, 0, Law::Fresh, &mut rng);
+        let drawn = net
+            .code
+            .draw(&published.decoder, 0, Distribution::Fresh, &mut rng);
         net.code.accept(&mut fed, drawn.unwrap());
     }
     for peer in [1, 2] {
@@ -288,14 +290,17 @@ fn push(
     net: &mut Net<Model16>,
     peer: usize,
     published: &Published<Model16>,
-    basket: &ModelBasket,
+    decoder: &ModelDecoder,
     count: u16,
 ) {
     let id = net.announce(published).id;
     let mut rng = ChaCha20Rng::seed_from_u64(peer as u64 + u64::from(count));
     for _ in 0..count {
-        let mut piece = net.code.draw(basket, 0, Law::Fresh, &mut rng).unwrap();
-        let rank = net.code.rank(basket, 0);
+        let mut piece = net
+            .code
+            .draw(decoder, 0, Distribution::Fresh, &mut rng)
+            .unwrap();
+        let rank = net.code.rank(decoder, 0);
         net.code.set_hop_and_rank(&mut piece, 3, rank);
         let piece = Message::piece(&net.code, &published.header, id, piece);
         net.receive(0, peer, piece);
@@ -312,7 +317,7 @@ fn who_was_fed_by_the_same_is_not_to_blame() {
     // Who asks for more when nothing new comes hears what it asked for.
     net.run_ms(100);
     push(&mut net, 2, &published, &fed, 3);
-    push(&mut net, 2, &published, &published.basket, 32 - FED);
+    push(&mut net, 2, &published, &published.decoder, 32 - FED);
     net.run_ms(5);
     assert_eq!(net.seen[0].delivered.len(), 1);
     assert_eq!(net.reports, []);
@@ -334,7 +339,7 @@ fn liars_do_not_keep_out_who_had_nothing_new() {
     assert_eq!(*asked.borrow(), BTreeSet::from([3, 4]));
     net.run_ms(1_000);
     assert!(asked.borrow().contains(&2));
-    push(&mut net, 2, &published, &published.basket, 32 - FED);
+    push(&mut net, 2, &published, &published.decoder, 32 - FED);
     net.run_ms(5);
     assert_eq!(net.seen[0].delivered.len(), 1);
 }
