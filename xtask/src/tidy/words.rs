@@ -62,10 +62,28 @@ const AUTHORS: &[&str] = &[
     concat!("system ", "prompt"),
 ];
 
-/// Checks code for unfinished macros and all text for the other words.
+/// Names in code that were replaced, and by what: one thing has one name (`docs/glossary.md`).
+const RENAMED: &[(&str, &str)] = &[
+    ("basket", "decoder"),
+    ("chore", "job"),
+    ("crew", "pool"),
+    ("desk", "scheduler"),
+    ("door", "admission"),
+    ("errand", "job"),
+    ("harvest", "findings"),
+    ("laws", "lower_bounds"),
+    ("station", "subscription"),
+];
+
+/// Checks code for unfinished macros and replaced names, and all text for the other words.
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for file in &tree.files {
         for (index, line) in file.source.code.lines().enumerate() {
+            let lower = line.to_ascii_lowercase();
+            let old = |name: &&(&str, &str)| find_words(&lower, name.0).next().is_some();
+            for (name, now) in RENAMED.iter().filter(old) {
+                report.error(file, index + 1, format!("`{name}` is called `{now}`"));
+            }
             for word in UNFINISHED
                 .iter()
                 .filter(|word| find_words(line, word).next().is_some())
@@ -170,6 +188,18 @@ mod tests {
             &[("a.md", &format!("one\n{}", AUTHORS[0].to_uppercase()))],
         );
         assert!(found[0].starts_with("a.md:2: the word"), "{found:?}");
+    }
+
+    #[test]
+    fn replaced_names_are_found_in_code_only() {
+        for (name, now) in RENAMED {
+            let code = format!("fn take({name}: u8) {{}} // the {name}");
+            let found = errors(check, &[("crates/sim/src/a.rs", &code)]);
+            let expected = format!("crates/sim/src/a.rs:1: `{name}` is called `{now}`");
+            assert_eq!(found, [expected], "{name}");
+        }
+        let good = "// a desk\nlet desktop = \"door\";";
+        assert_eq!(errors(check, &[("a.rs", good)]), Vec::<String>::new());
     }
 
     #[test]
