@@ -49,7 +49,7 @@ pub(crate) struct NetworkFile {
     /// The code of blocks and collections that are too long for gossip: `reed-solomon` or `rlnc`.
     #[serde(default, skip_serializing_if = "BroadcastCode::is_default")]
     pub(crate) alphorn_broadcast_code: BroadcastCode,
-    /// What the fork choice does besides counting latest votes, if anything: `proposer-boost` or `view-merge`.
+    /// What the fork choice does besides counting latest votes; `proposer-boost` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) alphorn_fork_choice: Option<String>,
     /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
@@ -118,7 +118,7 @@ impl NetworkFile {
         Ok(())
     }
 
-    /// The fork choice; latest votes alone if none is named.
+    /// The fork choice; with a boost for the proposer if none is named.
     fn fork_choice(&self) -> Result<Policy> {
         let Some(name) = &self.alphorn_fork_choice else {
             return Ok(Policy::default());

@@ -49,7 +49,7 @@ pub(crate) struct NetworkOptions {
     #[arg(long, value_enum, value_name = "CODE", default_value_t)]
     pub(crate) broadcast_code: BroadcastCode,
     /// What the fork choice does besides counting latest votes
-    #[arg(long, value_name = "NAME", default_value = "lmd",
+    #[arg(long, value_name = "NAME", default_value = "proposer-boost",
           value_parser = ["lmd", "proposer-boost", "view-merge"])]
     pub(crate) fork_choice: String,
 }
@@ -114,7 +114,7 @@ impl NetworkOptions {
             alphorn_scheme: self.scheme.clone(),
             alphorn_layers: self.layers,
             alphorn_broadcast_code: self.broadcast_code,
-            alphorn_fork_choice: Some(self.fork_choice.clone()).filter(|name| name != "lmd"),
+            alphorn_fork_choice: Some(self.fork_choice.clone()),
             alphorn_preset: self.timing()?.to_string(),
             alphorn_key_slots: key_slots,
             alphorn_keys: None,

@@ -79,9 +79,9 @@ impl ForkChoice for ViewMerge {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
     /// Latest votes of two slots.
-    #[default]
     Lmd,
     /// The same with a boost for the block of the current slot.
+    #[default]
     ProposerBoost,
     /// The same on a view that freezes before each proposal.
     ViewMerge,

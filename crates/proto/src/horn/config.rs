@@ -333,7 +333,7 @@ impl Config {
             filler_bytes: 0,
             vote_data_per_slot_max: 16,
             subset_rule: SubsetRule::Global,
-            fork_choice: Policy::Lmd,
+            fork_choice: Policy::default(),
             weights: Weights::equal(layout.validators()),
             coding: Coding::Rice,
             context: Context::None,
