@@ -11,7 +11,9 @@
 //! adversary with a share β moves β at most, however many slots it saved up, so a boost above β
 //! keeps an honest block in place; and an adversary that proposes has boost + β against the 1 − β
 //! that voted for the block before, so the boost must be below 1 − 2β. A third satisfies both for
-//! all β below a third; 40 % does for β below 30 %.
+//! all β below a third; 40 % does for β below 30 %. Of two blocks that a proposer signs for its slot neither has
+//! the boost where both are known: or whoever came first at a node would decide its vote, and the proposer could
+//! divide the votes as it likes.
 //!
 //! *View-merge* is after D'Amato, Neu, Tas and Tse, "Goldfish" (2022), and D'Amato and Zanolini,
 //! "Recent Latest Message Driven GHOST" (2023): the view freezes at the end of a slot; the proposer
@@ -109,6 +111,8 @@ pub(super) struct View {
     voted: bool,
     /// The first block of the slot that came in time.
     boosted: Option<Root>,
+    /// The proposer of that one has signed another one.
+    contradicted: bool,
     /// The votes as they were when the view froze, with those that the proposer brought.
     pub(super) frozen: Option<LatestVotes>,
     /// Blocks that came since then and that the proposer did not bring.
@@ -119,7 +123,7 @@ impl View {
     /// A slot begins.
     pub(super) fn begin(&mut self) {
         self.voted = false;
-        self.boosted = None;
+        (self.boosted, self.contradicted) = (None, false);
     }
 
     /// Whether a block takes no part until the view thaws.
@@ -130,7 +134,8 @@ impl View {
     /// The block that weighs more, and by how much.
     pub(super) fn boost(&self, total: u64) -> Option<(Root, u64)> {
         let boost = self.policy.rule().boost(total);
-        self.boosted.map(|root| (root, boost))
+        let boosted = self.boosted.filter(|_| !self.contradicted);
+        boosted.map(|root| (root, boost))
     }
 
     fn thaw(&mut self) {
@@ -168,7 +173,9 @@ impl Chain {
         let node = &self.nodes[index];
         let in_time = node.header.slot == self.latest.slot && !self.view.voted;
         if in_time {
-            self.view.boosted.get_or_insert(node.root);
+            let first = *self.view.boosted.get_or_insert(node.root);
+            let proposer = self.header(&first).map(|header| header.proposer);
+            self.view.contradicted |= first != node.root && proposer == Some(node.header.proposer);
         }
         if self.view.frozen.is_none() {
             return;
