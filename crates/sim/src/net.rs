@@ -33,7 +33,7 @@ use crate::scenario::{Link, Uplink};
 use crate::slab::Slab;
 use crate::windows::{ARG_MAX, Windows};
 use dial::Dials;
-use queue::{Flight, Flights, mark};
+use queue::{Flight, Flights, OTHERS, mark};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -201,45 +201,82 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Takes a message that is held once for this receiver; it leaves at once if the uplink is free.
+    /// Takes a message that is held once for each receiver, named by the sender's ends; the first one leaves at once
+    /// if the uplink is free.
     #[inline]
     pub(crate) fn send(
         &mut self,
         queue: &mut Windows,
         now: u64,
-        direction: Direction,
+        from: u32,
+        ends: impl Iterator<Item = usize>,
         parcel: Parcel,
     ) {
-        let Direction { node: from, end } = direction;
         let bytes = parcel.bytes.saturating_add(self.link.overhead_bytes);
-        self.balance.offered += bytes;
-        let flight = Flight {
-            bytes,
-            message: parcel.message,
-            end: end as u32,
-            next: NONE,
-            priority: parcel.priority.min(PRIORITIES as u8 - 1),
-            kind: parcel.kind,
-            marks: if parcel.paced { mark::PACED } else { 0 },
-        };
-        let hot = &self.hot[from];
-        let is_free = hot.next == Next::Nothing && hot.up_free_ns <= now && hot.queue.is_empty();
-        if is_free && self.connections.is_empty() {
-            return self.launch(queue, now, from, &flight);
+        // A connection has a queue of its own, and of what is paced its sender hears one by one.
+        let is_shared = self.connections.is_empty() && !parcel.paced;
+        let mut others = [NONE; OTHERS];
+        let (mut first, mut count) = (None::<Flight>, 0);
+        for end in ends {
+            self.balance.offered += bytes;
+            let flight = Flight {
+                bytes,
+                message: parcel.message,
+                end: end as u32,
+                next: NONE,
+                priority: parcel.priority.min(PRIORITIES as u8 - 1),
+                kind: parcel.kind,
+                marks: if parcel.paced { mark::PACED } else { 0 },
+            };
+            let hot = &self.hot[from];
+            let is_free = hot.next == Next::Nothing
+                && hot.up_free_ns <= now
+                && hot.queue.is_empty()
+                && first.is_none();
+            if is_free && self.connections.is_empty() {
+                self.launch(queue, now, from, &flight);
+                continue;
+            }
+            let tally = &mut self.tally[from];
+            if tally.queue_bytes.saturating_add(bytes) > self.link.node_queue_bytes_max {
+                self.balance.dropped += bytes;
+                self.forget(queue, now, from, &flight);
+                continue;
+            }
+            tally.queue_bytes += bytes;
+            tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
+            match &first {
+                _ if !is_shared => self.enqueue_flight(queue, now, from, flight, &[]),
+                None => first = Some(flight),
+                Some(_) if count < OTHERS => {
+                    others[count] = flight.end;
+                    count += 1;
+                }
+                Some(full) => {
+                    self.enqueue_flight(queue, now, from, *full, &others);
+                    (first, count) = (Some(flight), 0);
+                }
+            }
         }
-        let tally = &mut self.tally[from];
-        if tally.queue_bytes.saturating_add(bytes) > self.link.node_queue_bytes_max {
-            self.balance.dropped += bytes;
-            return self.forget(queue, now, from, &flight);
+        if let Some(flight) = first {
+            self.enqueue_flight(queue, now, from, flight, &others[..count]);
         }
-        let index = self.flights.insert(flight);
-        tally.queue_bytes += bytes;
-        tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
-        if self.connections.is_empty() {
-            let hot = &mut self.hot[from];
-            hot.queue.push(&mut self.flights, index);
-        } else {
-            self.wait(from, index);
+    }
+
+    /// Has a flight wait for the uplink.
+    #[inline]
+    fn enqueue_flight(
+        &mut self,
+        queue: &mut Windows,
+        now: u64,
+        from: u32,
+        flight: Flight,
+        others: &[u32],
+    ) {
+        let index = self.flights.insert(flight, others);
+        match self.connections.is_empty() {
+            true => self.hot[from].queue.push(&mut self.flights, index),
+            false => self.wait(from, index),
         }
         self.wake(queue, now, from);
     }
@@ -360,8 +397,17 @@ impl<M: Clone> Net<M> {
         if !self.connections.is_empty() {
             return self.next_part(now, from);
         }
-        let index = self.hot[from].queue.pop(&mut self.flights)?;
-        let flight = self.flights.remove(index);
+        let queue = &mut self.hot[from].queue;
+        if queue.is_empty() {
+            return None;
+        }
+        let flight = match self.flights.split(queue.head) {
+            Some(flight) => flight,
+            None => {
+                let last = queue.pop(&mut self.flights)?;
+                self.flights.remove(last)
+            }
+        };
         self.tally[from].queue_bytes -= flight.bytes;
         Some(flight)
     }
@@ -375,6 +421,9 @@ impl<M: Clone> Net<M> {
         fits: impl Fn(&M) -> bool,
     ) {
         let Direction { node: from, end } = direction;
+        if self.connections.is_empty() {
+            self.cancel_shared(direction, &fits);
+        }
         let messages = &self.messages;
         let matches = |flight: &Flight| {
             flight.end == end as u32
@@ -404,6 +453,27 @@ impl<M: Clone> Net<M> {
         }
     }
 
+    /// The same of flights with other receivers, which these keep.
+    fn cancel_shared(&mut self, direction: Direction, fits: impl Fn(&M) -> bool) {
+        let Direction { node: from, end } = direction;
+        let mut index = self.hot[from].queue.head;
+        while index != NONE {
+            let Flight {
+                next,
+                bytes,
+                message,
+                ..
+            } = self.flights[index];
+            let is_meant = message != NONE && fits(self.messages.get(message));
+            if is_meant && self.flights.leave_out(index, end as u32) {
+                self.balance.cancelled += bytes;
+                self.tally[from].queue_bytes -= bytes;
+                self.messages.release(message);
+            }
+            index = next;
+        }
+    }
+
     /// Drops everything that waits at a node: it is down.
     pub(crate) fn clear(&mut self, queue: &mut Windows, now: u64, from: u32) {
         let mut taken = Vec::new();
@@ -424,11 +494,18 @@ impl<M: Clone> Net<M> {
             turns.clear();
         }
         for index in taken {
+            while let Some(flight) = self.flights.split(index) {
+                self.drop_flight(queue, now, from, &flight);
+            }
             let flight = self.flights.remove(index);
-            self.balance.dropped += flight.bytes;
-            self.tally[from].queue_bytes -= flight.bytes;
-            self.forget(queue, now, from, &flight);
+            self.drop_flight(queue, now, from, &flight);
         }
+    }
+
+    fn drop_flight(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) {
+        self.balance.dropped += flight.bytes;
+        self.tally[from].queue_bytes -= flight.bytes;
+        self.forget(queue, now, from, flight);
     }
 
     /// Whether both ends of a connection know of each other: neither is down, nothing has broken it.

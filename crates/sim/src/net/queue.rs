@@ -13,7 +13,7 @@ pub(crate) mod mark {
     pub(crate) const STARTED: u8 = 2;
 }
 
-/// A message that waits for its turn in an uplink, or a part of one: 24 bytes.
+/// A message that waits for its turn in an uplink, or a part of one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     /// Bytes on the wire, those around the message included; of a message in parts what is left.
@@ -29,33 +29,100 @@ pub(crate) struct Flight {
     pub(crate) marks: u8,
 }
 
+/// Further receivers of a flight, at most.
+pub(crate) const OTHERS: usize = 7;
+
+/// A flight, and who gets the same behind its receiver: a mesh has as many, so what is forwarded waits once.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    flight: Flight,
+    /// The sender's ends of these connections, the next one last.
+    others: [u32; OTHERS],
+    count: u8,
+}
+
+impl Place {
+    fn new(flight: Flight, others: &[u32]) -> Self {
+        let mut place = Place {
+            flight,
+            others: [NONE; OTHERS],
+            count: others.len() as u8,
+        };
+        let ends = place.others.iter_mut().zip(others.iter().rev());
+        ends.for_each(|(place, end)| *place = *end);
+        place
+    }
+
+    fn others(&self) -> &[u32] {
+        &self.others[..usize::from(self.count)]
+    }
+
+    /// Turns to the next receiver; false if there is none.
+    #[inline]
+    fn turn(&mut self) -> bool {
+        let Some(end) = self.others().last().copied() else {
+            return false;
+        };
+        self.flight.end = end;
+        self.count -= 1;
+        true
+    }
+
+    /// Leaves out a receiver that is not the only one; false if it is none.
+    fn leave_out(&mut self, end: u32) -> bool {
+        if self.flight.end == end {
+            return self.turn();
+        }
+        let Some(at) = self.others().iter().position(|other| *other == end) else {
+            return false;
+        };
+        self.others.copy_within(at + 1..usize::from(self.count), at);
+        self.count -= 1;
+        true
+    }
+}
+
 /// All that waits, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    places: Vec<Flight>,
+    places: Vec<Place>,
     /// Free places, not chained through them: taking one need not wait for its memory.
     free: Vec<u32>,
 }
 
 impl Flights {
-    /// Places a flight. A world ends long before 2^32 wait.
+    /// Places a flight to at most [`OTHERS`] other ends behind its own. A world ends long before 2^32 wait.
     #[inline]
-    pub(crate) fn insert(&mut self, flight: Flight) -> u32 {
+    pub(crate) fn insert(&mut self, flight: Flight, others: &[u32]) -> u32 {
+        let place = Place::new(flight, others);
         if let Some(index) = self.free.pop() {
-            self.places[index as usize] = flight;
+            self.places[index as usize] = place;
             return index;
         }
-        self.places.push(flight);
+        self.places.push(place);
         self.places.len() as u32 - 1
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Flight {
         self.free.push(index);
-        self.places[index as usize]
+        self.places[index as usize].flight
     }
 
-    /// Flights that wait.
+    /// Turns to the next receiver of a flight, for the flight to the one before; none if that is the last.
+    #[inline]
+    pub(crate) fn split(&mut self, index: u32) -> Option<Flight> {
+        let place = &mut self.places[index as usize];
+        let flight = place.flight;
+        place.turn().then_some(flight)
+    }
+
+    /// Leaves out a receiver of a flight that is not its only one; false if it is none.
+    pub(crate) fn leave_out(&mut self, index: u32, end: u32) -> bool {
+        self.places[index as usize].leave_out(end)
+    }
+
+    /// Flights that wait, each to all of its receivers.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -66,14 +133,14 @@ impl std::ops::Index<u32> for Flights {
 
     #[inline]
     fn index(&self, index: u32) -> &Flight {
-        &self.places[index as usize]
+        &self.places[index as usize].flight
     }
 }
 
 impl std::ops::IndexMut<u32> for Flights {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut Flight {
-        &mut self.places[index as usize]
+        &mut self.places[index as usize].flight
     }
 }
 
@@ -209,8 +276,24 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_is_twenty_four_bytes() {
-        assert_eq!(size_of::<Flight>(), 24);
+    fn a_flight_to_a_mesh_is_less_than_a_cache_line() {
+        assert_eq!((size_of::<Flight>(), size_of::<Place>()), (24, 56));
+    }
+
+    #[test]
+    fn receivers_come_in_their_order_and_any_can_be_left_out() {
+        let mut flights = Flights::default();
+        let index = flights.insert(flight(0, 1), &[2, 3, 4, 5, 6, 7, 8]);
+        for (end, is_there) in [(3, true), (3, false), (9, false), (1, true), (8, true)] {
+            assert_eq!(flights.leave_out(index, end), is_there, "{end}");
+        }
+        let mut ends = Vec::new();
+        while let Some(flight) = flights.split(index) {
+            ends.push(flight.end);
+        }
+        assert!(!flights.leave_out(index, 7), "the only one");
+        ends.push(flights.remove(index).end);
+        assert_eq!((ends, flights.len()), (vec![2, 4, 5, 6, 7], 0));
     }
 
     #[test]
@@ -218,7 +301,7 @@ mod tests {
         let mut flights = Flights::default();
         let mut queue = Queue::EMPTY;
         for (to, priority) in [2, 0, 1, 2, 0, 3, 1].into_iter().enumerate() {
-            let index = flights.insert(flight(priority, to as u32));
+            let index = flights.insert(flight(priority, to as u32), &[]);
             queue.push(&mut flights, index);
         }
         let taken = queue.take(&mut flights, NONE, |f| f.end == 3);
@@ -228,7 +311,7 @@ mod tests {
         let taken = queue.take(&mut flights, NONE, |f| f.end == 4).unwrap();
         assert_eq!(flights[taken.0].end, 1);
         flights.remove(taken.1);
-        let index = flights.insert(flight(0, 10));
+        let index = flights.insert(flight(0, 10), &[]);
         queue.push(&mut flights, index);
         let first = queue.pop(&mut flights).unwrap();
         queue.push_front(&mut flights, first);
@@ -238,7 +321,7 @@ mod tests {
         }
         assert_eq!(order, [1, 10, 2, 6, 0, 5]);
         assert_eq!((flights.len(), queue.is_empty()), (0, true));
-        let index = flights.insert(flight(1, 0));
+        let index = flights.insert(flight(1, 0), &[]);
         queue.push(&mut flights, index);
         assert_eq!(queue.head, index);
     }

@@ -420,29 +420,43 @@ fn a_node_that_is_down_neither_sends_nor_receives() {
     );
 }
 
+/// Peers of node 0 in [`sent_but_for`].
+const PEERS: u32 = 10;
+
 /// Node 0 sends messages, numbers of so many bytes, to peers by its number for them; what it takes back
-/// then, a message to a peer, is in nobody's way. What arrives.
-fn sent_but_for(link: Link, messages: &[(u64, u64)], peer: u64, cancelled: u32) -> Vec<u32> {
+/// then, a message to a peer, is in nobody's way. What arrives, and at which peer.
+fn sent_but_for(
+    link: Link,
+    messages: &[(u64, &[u64])],
+    peer: u64,
+    cancelled: u32,
+) -> Vec<(u32, u64)> {
     let setup = Setup {
         link: Link {
             overhead_bytes: 0,
             ..link
         },
-        ..Setup::constant(&[(8 * MBIT, 8 * MBIT); 3], 10, &[(0, 1), (0, 2)])
+        ..Setup::constant(
+            &[(8 * MBIT, 8 * MBIT); PEERS as usize + 1],
+            10,
+            &(1..=PEERS).map(|peer| (0, peer)).collect::<Vec<_>>(),
+        )
     };
-    let mut net: Net<u32> = Net::new(&setup.config(1), 0..3, 3);
-    let mut queue = Windows::new(net.latency.least_ns(), 0..3);
+    let nodes = PEERS + 1;
+    let mut net: Net<u32> = Net::new(&setup.config(1), 0..nodes, nodes);
+    let mut queue = Windows::new(net.latency.least_ns(), 0..nodes);
     let end = |net: &Net<u32>, peer| net.graph.end(0, peer).unwrap();
-    for (number, &(bytes, peer)) in (0..).zip(messages) {
+    for (number, &(bytes, peers)) in (0..).zip(messages) {
+        let holders = peers.len() as u32;
         let parcel = Parcel {
-            message: net.messages.insert(number, 1).unwrap(),
+            message: net.messages.insert(number, holders).unwrap(),
             bytes,
             priority: 0,
             kind: 0,
             paced: false,
         };
-        let end = end(&net, peer);
-        net.send(&mut queue, 0, Direction { node: 0, end }, parcel);
+        let ends: Vec<usize> = peers.iter().map(|peer| end(&net, *peer)).collect();
+        net.send(&mut queue, 0, 0, ends.into_iter(), parcel);
     }
     let end = end(&net, peer);
     net.cancel(&mut queue, 0, Direction { node: 0, end }, |message| {
@@ -465,7 +479,9 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], peer: u64, cancelled: u32) 
             _ => {
                 net.balance.delivered += u64::from(event.more[1]);
                 if event.arg() < PART {
-                    arrived.extend(net.messages.release(event.arg()));
+                    let number = *net.messages.get(event.arg());
+                    arrived.push((event.time_ns, number, u64::from(event.node) - 1));
+                    net.messages.release(event.arg());
                 }
             }
         }
@@ -475,7 +491,9 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], peer: u64, cancelled: u32) 
         net.balance.offered,
         net.balance.delivered + net.balance.cancelled
     );
-    arrived
+    arrived.sort_unstable();
+    let of_time = arrived.into_iter();
+    of_time.map(|(_, number, peer)| (number, peer)).collect()
 }
 
 #[test]
@@ -489,15 +507,30 @@ fn what_is_taken_back_gives_its_turn_to_the_next() {
         ..Link::default()
     };
     // The first is on its way, the second has the turn of its connection, the third waits behind it.
-    let messages = [(5000, 0), (4000, 0), (3000, 0)];
+    let messages: [(u64, &[u64]); 3] = [(5000, &[0]), (4000, &[0]), (3000, &[0])];
     for link in [Link::default(), window.clone(), fair.clone()] {
-        assert_eq!(sent_but_for(link.clone(), &messages, 0, 1), [0, 2]);
-        assert_eq!(sent_but_for(link, &messages, 0, 2), [0, 1]);
+        let arrived = |cancelled| sent_but_for(link.clone(), &messages, 0, cancelled);
+        assert_eq!(arrived(1), [(0, 0), (2, 0)]);
+        assert_eq!(arrived(2), [(0, 0), (1, 0)]);
     }
     // The turn of a connection that has nothing left does not end those of others.
-    let messages = [(5000, 0), (4000, 0), (3000, 1)];
+    let messages: [(u64, &[u64]); 3] = [(5000, &[0]), (4000, &[0]), (3000, &[1])];
     for link in [Link::default(), window, fair] {
-        assert_eq!(sent_but_for(link, &messages, 0, 1), [0, 2]);
+        assert_eq!(sent_but_for(link, &messages, 0, 1), [(0, 0), (2, 1)]);
+    }
+}
+
+/// What goes to many waits once for eight of them, and each receiver can be taken back by itself.
+#[test]
+fn what_is_taken_back_from_one_receiver_goes_to_the_others() {
+    let to: [u64; PEERS as usize] = [7, 0, 3, 9, 4, 1, 8, 2, 6, 5];
+    let messages: [(u64, &[u64]); 3] = [(5000, &[0]), (1000, &to), (3000, &[3, 1])];
+    for peer in 0..u64::from(PEERS) {
+        let arrived = sent_but_for(Link::default(), &messages, peer, 1);
+        let others = to.iter().filter(|to| **to != peer).map(|to| (1, *to));
+        let expected = [(0, 0)].into_iter().chain(others);
+        let expected: Vec<_> = expected.chain([(2, 3), (2, 1)]).collect();
+        assert_eq!(arrived, expected, "taken back from {peer}");
     }
 }
 

@@ -114,18 +114,14 @@ impl<R: Role> Span<R> {
             kind: kind as u8,
             paced,
         };
-        for peer in to.iter() {
-            match self.net.graph.end(node, peer.0) {
-                Some(end) => self.net.send(
-                    &mut self.queue,
-                    self.now_ns,
-                    Direction { node, end },
-                    parcel,
-                ),
-                None => {
-                    self.net.messages.release(message);
-                }
-            }
+        let first = self.net.graph.first_end(node) as usize;
+        let peers = self.net.graph.peers(node).len() as u64;
+        let known = to.iter().filter(|peer| peer.0 < peers);
+        let ends = known.map(|peer| first + peer.0 as usize);
+        let (queue, now_ns) = (&mut self.queue, self.now_ns);
+        self.net.send(queue, now_ns, node, ends, parcel);
+        for _ in to.iter().filter(|peer| peer.0 >= peers) {
+            self.net.messages.release(message);
         }
     }
 

@@ -111,25 +111,25 @@ impl<P: Payload> Gossip<P> {
             }
             // A request for what is not here costs as much as one that is answered.
             budget.answers += 1;
-            let Some(entry) = self.rest.history.find(id) else {
+            let Some((payload, served)) = self.rest.history.find(id) else {
                 continue;
             };
-            if !entry.served.and(one).is_empty() {
+            if !served.and(one).is_empty() {
                 self.misbehaves(from, Reject::RequestReplay);
                 continue;
             }
             let answered = u64::from(budget.answer_bytes);
-            let bytes = answered.saturating_add(entry.payload.wire_bytes());
+            let bytes = answered.saturating_add(payload.wire_bytes());
             if answered > 0 && bytes > self.rest.config.answer_bytes_beat_max {
                 self.rest.refused.add(Reject::AnswersFull);
                 continue;
             }
             budget.answer_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-            entry.served = entry.served.or(one);
             let message = Message::Data {
                 id: *id,
-                payload: entry.payload.clone(),
+                payload: payload.clone(),
             };
+            self.rest.history.serve(*id, one);
             self.emit(Output::Send {
                 to: Peers::One(from),
                 message,

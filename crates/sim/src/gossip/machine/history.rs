@@ -1,17 +1,15 @@
 //! Messages kept to be announced and to answer requests.
 
 use super::super::{Config, DenseId, Payload, PeerSet};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A message that was accepted or published.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<P> {
-    pub(super) id: DenseId,
-    pub(super) payload: P,
+    id: DenseId,
     /// Heartbeat interval in which it came.
     beat: u32,
-    /// Who got it on request.
-    pub(super) served: PeerSet,
+    payload: P,
 }
 
 /// Accepted messages in the order in which they came.
@@ -21,9 +19,11 @@ pub(super) struct History<P> {
     bytes: u64,
     /// Number of the first entry; entries are numbered as they come.
     first: u64,
-    /// Names of whole intervals with the numbers of their entries, ascending: what can be asked
-    /// for. Renewed at a heartbeat that announces.
-    index: Vec<(DenseId, u64)>,
+    /// Names of whole intervals with the low bits of the numbers of their entries, ascending: what can be
+    /// asked for. Renewed at a heartbeat that announces.
+    index: Vec<(DenseId, u32)>,
+    /// Who got what on request: of most nobody.
+    served: BTreeMap<DenseId, PeerSet>,
 }
 
 impl<P> Default for History<P> {
@@ -33,6 +33,7 @@ impl<P> Default for History<P> {
             bytes: 0,
             first: 0,
             index: Vec::new(),
+            served: BTreeMap::new(),
         }
     }
 }
@@ -44,12 +45,7 @@ impl<P: Payload> History<P> {
 
     pub(super) fn push(&mut self, id: DenseId, payload: P, beat: u32, config: &Config) {
         self.bytes = self.bytes.saturating_add(payload.wire_bytes());
-        self.entries.push_back(Entry {
-            id,
-            payload,
-            beat,
-            served: PeerSet::EMPTY,
-        });
+        self.entries.push_back(Entry { id, beat, payload });
         while self.entries.len() > config.history_max as usize
             || self.bytes > config.history_bytes_max && self.entries.len() > 1
         {
@@ -76,6 +72,7 @@ impl<P: Payload> History<P> {
     fn drop_oldest(&mut self) {
         if let Some(entry) = self.entries.pop_front() {
             self.bytes = self.bytes.saturating_sub(entry.payload.wire_bytes());
+            self.served.remove(&entry.id);
             self.first += 1;
         }
     }
@@ -83,7 +80,7 @@ impl<P: Payload> History<P> {
     /// The newest names of the intervals from `oldest` on, at most `max`, and lets every message be
     /// asked for.
     pub(super) fn announce(&mut self, oldest: u32, max: usize) -> Vec<DenseId> {
-        let numbers = self.first..;
+        let numbers = (self.first..).map(|number| number as u32);
         self.index.clear();
         let entries = self.entries.iter().map(|entry| entry.id);
         self.index.extend(entries.zip(numbers));
@@ -96,17 +93,26 @@ impl<P: Payload> History<P> {
             .collect()
     }
 
-    /// The message of that name, if it can be asked for.
-    pub(super) fn find(&mut self, id: &DenseId) -> Option<&mut Entry<P>> {
+    /// The message of that name, if it can be asked for, and who got it on request.
+    pub(super) fn find(&self, id: &DenseId) -> Option<(&P, PeerSet)> {
         let at = self.index.binary_search_by_key(id, |(id, _)| *id).ok()?;
-        let position = self.index[at].1.checked_sub(self.first)?;
-        self.entries.get_mut(usize::try_from(position).ok()?)
+        // What was dropped since is far above all.
+        let position = self.index[at].1.wrapping_sub(self.first as u32);
+        let entry = self.entries.get(position as usize)?;
+        let served = self.served.get(id).copied().unwrap_or(PeerSet::EMPTY);
+        Some((&entry.payload, served))
+    }
+
+    /// Notes that peers got a message on request.
+    pub(super) fn serve(&mut self, id: DenseId, to: PeerSet) {
+        let served = self.served.entry(id).or_insert(PeerSet::EMPTY);
+        *served = served.or(to);
     }
 
     /// Forgets what a peer was sent on request: its number will be another peer's.
     pub(super) fn forget(&mut self, peer: PeerSet) {
-        for entry in &mut self.entries {
-            entry.served = entry.served.minus(peer);
+        for served in self.served.values_mut() {
+            *served = served.minus(peer);
         }
     }
 }
