@@ -86,6 +86,17 @@ impl Allies {
         begin.is_some_and(|begin| begin <= slot) && lasts && plan.place(slot.next()).is_some()
     }
 
+    /// A half for each node: every second one of the honest, and of the allies.
+    fn sides(&self) -> Vec<bool> {
+        let mut last = [true; 2];
+        let side = |ally: &bool| {
+            let last = &mut last[usize::from(*ally)];
+            *last = !*last;
+            *last
+        };
+        self.nodes.iter().map(side).collect()
+    }
+
     /// Half way between the proposal of a slot and its votes.
     fn before_votes(&self, slot: Slot) -> Time {
         let start = self.plan.slot_start(slot);
@@ -101,15 +112,20 @@ impl Allies {
         Some(theirs.validator)
     }
 
-    /// The collection of a committee with all their votes for something, of their first collector there.
-    fn collection(&self, vote: &Vote, committee: u16) -> Option<EvidenceBody> {
+    /// The collection of a committee with their votes for something at some positions, of their first collector there.
+    fn collection(
+        &self,
+        vote: &Vote,
+        committee: u16,
+        has: impl Fn(u32) -> bool,
+    ) -> Option<EvidenceBody> {
         let (plan, layout) = (&self.plan, &self.plan.config.layout);
         let sender = self.collector(vote.slot, committee)?;
         let start = layout.committee_range(committee).start;
         let message = digest::vote_message(plan.config.network(), vote);
         let votes = |position: &u32| {
             let voter = plan.assignment.member(*position).0;
-            self.host(voter) && plan.voters.has(voter)
+            has(*position) && self.host(voter) && plan.voters.has(voter)
         };
         let part = |cell: Cell| -> Option<CellPart> {
             let range = layout.cell_range(cell);
@@ -202,7 +218,7 @@ impl WithholdBlock {
             return;
         };
         for committee in 0..plan.config.layout.committees() {
-            if let Some(body) = self.allies.collection(&vote, committee) {
+            if let Some(body) = self.allies.collection(&vote, committee, |_| true) {
                 publish(plan, body, self.peers.clone(), own);
             }
         }
@@ -234,8 +250,10 @@ impl Wrap<HornNode> for WithholdBlock {
 
 /// Balancing: their first proposer before an honest one signs two blocks, and sends one to each half of the nodes. From
 /// then on no ally votes in time. Half way between the next block and the votes for it, their collectors send one half
-/// of the nodes all allies' votes of the slot before for the heaviest head on one of the two blocks, and the other half
-/// such votes for the other one. All that are honest see the same honest votes, and halves of them other saved ones.
+/// of the nodes half of the allies' votes of the slot before, for the heaviest head on one of the two blocks, and the
+/// other half the other votes, for the other one. All that are honest see the same honest votes, and halves of them
+/// other saved ones. No ally votes twice, and neither side comes near two thirds: with all allies' votes for both sides, a
+/// third of the nodes would have one of them justified, which ends it.
 #[derive(Debug)]
 pub(super) struct Balance {
     allies: Allies,
@@ -243,7 +261,7 @@ pub(super) struct Balance {
     begin: Option<Slot>,
     /// The proposer of these.
     two: Option<TwoBlocks>,
-    /// Neighbours with even numbers of nodes, and with odd ones.
+    /// Neighbours of the two halves of the nodes.
     halves: [Peers; 2],
     /// When it releases the votes of which slots.
     due: BTreeMap<Time, Slot>,
@@ -261,11 +279,13 @@ impl Balance {
         let plan = &allies.plan;
         let begin = plan.blocks().find(|slot| allies.attack(*slot));
         let peers = node.graph().peers(node.node());
-        let half = |odd: u32| {
-            let all = (0..).zip(peers).filter(|(_, peer)| *peer % 2 == odd);
+        let sides = allies.sides();
+        let half = |odd: bool| {
+            let all = (0..).zip(peers);
+            let all = all.filter(|(_, peer)| sides[**peer as usize] == odd);
             Peers::List(all.map(|(number, _)| Peer(number)).collect())
         };
-        let halves = [half(0), half(1)];
+        let halves = [half(false), half(true)];
         let own = begin.filter(|slot| allies.own(plan.proposer_of(*slot)));
         let saved = plan.followed().filter(|slot| allies.saves(begin, *slot));
         Balance {
@@ -303,11 +323,14 @@ impl Balance {
         }
         for (side, (_, vote)) in heaviest {
             // Who voted for the first may not go back to the second, whose checkpoints are older.
-            let half = &self.halves[usize::from(Some(side) == self.second)];
+            let second = Some(side) == self.second;
+            let half = &self.halves[usize::from(second)];
             for committee in 0..self.allies.plan.config.layout.committees() {
                 let sender = self.allies.collector(slot, committee);
                 if sender.is_some_and(|sender| self.allies.own(sender))
-                    && let Some(body) = self.allies.collection(&vote, committee)
+                    && let Some(body) = self
+                        .allies
+                        .collection(&vote, committee, |at| (at % 2 == 1) == second)
                 {
                     publish(&self.allies.plan, body, half.clone(), own);
                 }

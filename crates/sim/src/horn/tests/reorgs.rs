@@ -65,14 +65,7 @@ fn saved_votes_keep_halves_apart_under_latest_votes_alone() {
         ("protocol.block_dissemination", "\"direct\""),
         ("protocol.collection_dissemination", "\"direct\""),
     ];
-    let mut nodes = allies(&changes, ATTACKED.0..7);
-    // As many of each half, so that the honest halves are equal but for a few validators.
-    let odd = |nodes: &[u32]| nodes.iter().filter(|node| *node % 2 == 1).count();
-    let more = (9..96).filter(|node| !nodes.contains(node));
-    let (odds, evens): (Vec<u32>, Vec<u32>) = more.partition(|node| node % 2 == 1);
-    let (has_odd, all) = (odd(&nodes), nodes.len());
-    nodes.extend(odds.iter().take((all - has_odd).saturating_sub(has_odd)));
-    nodes.extend(evens.iter().take(has_odd.saturating_sub(all - has_odd)));
+    let nodes = allies(&changes, ATTACKED.0..7);
     let lmd = run("balance", &nodes, &changes, "lmd");
     for of in &lmd.slots[3..] {
         assert!(of.in_chain < of.cast * 3 / 5, "{of:?} of {:?}", lmd.slots);
@@ -89,6 +82,24 @@ fn saved_votes_keep_halves_apart_under_latest_votes_alone() {
         assert!(run.finalised > lmd.finalised, "{policy}");
         assert!(run.fate.reorgs < lmd.fate.reorgs, "{policy}");
     }
+}
+
+/// Their votes together with those of a half would justify that half.
+#[test]
+fn a_third_keeps_halves_apart_and_justifies_neither() {
+    let changes = [
+        ("protocol.slots", SLOTS),
+        ("protocol.block_dissemination", "\"direct\""),
+        ("protocol.collection_dissemination", "\"direct\""),
+    ];
+    let nodes: Vec<u32> = (0..96).step_by(3).collect();
+    let run = run("balance", &nodes, &changes, "lmd");
+    for of in &run.slots[3..] {
+        let half = of.cast * 2 / 5..of.cast * 3 / 5;
+        assert!(half.contains(&of.in_chain), "{of:?}");
+    }
+    // The block of slot 3 has the votes of slot 2.
+    assert_eq!(run.finalised, 1);
 }
 
 #[test]
