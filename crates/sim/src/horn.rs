@@ -63,6 +63,7 @@ mod tests;
 mod watch;
 mod work;
 
+pub(crate) use fetch::Exchange;
 pub use harm::Harm;
 pub use heads::Fate;
 pub(crate) use message::{BlockBody, EvidenceBody, HornMessage, Inner, Item};

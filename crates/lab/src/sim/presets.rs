@@ -20,11 +20,13 @@ macro_rules! presets {
 /// All of them, in the order of names.
 pub(crate) const PRESETS: &[Preset] = presets![
     "answer-balance",
+    "answer-ballots",
     "answer-bandwidth",
     "answer-bitfields",
     "answer-collectors",
     "answer-compression",
     "answer-consensus",
+    "answer-late-block",
     "answer-reorg",
     "answer-tree",
     "broadcast-20",

@@ -2,14 +2,18 @@
 //!
 //! | file | who |
 //! |---|---|
-//! | here | voters, and sources of broadcasts |
+//! | here | sources of broadcasts, and voters for what is no block |
+//! | `voters` | voters for more than one block |
 //! | `aggregators`, `collectors`, `proposers` | whoever serves |
 //! | `heads` | proposers and voters together, against the fork choice |
+//! | `allies` | what nodes that attack together know |
 
 mod aggregators;
+mod allies;
 mod collectors;
 mod heads;
 mod proposers;
+mod voters;
 
 use super::{Adversary, Flooding, Interval, NoPayload, Paced, Parameters, Wrap, send_to};
 use crate::gossip::{Message, Peers};
@@ -30,6 +34,7 @@ use heads::{Balance, WithholdBlock};
 use proposers::{Censor, ForgedBlocks, TwoBlocks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use voters::{EquivocateVotes, SplitBallots};
 
 impl Adversary for HornNode {
     fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
@@ -49,6 +54,8 @@ impl Adversary for HornNode {
             }),
             (FaultKind::WithholdBlock, _) => Box::new(WithholdBlock::new(self, parameters)),
             (FaultKind::Balance, _) => Box::new(Balance::new(self, parameters)),
+            (FaultKind::EquivocateVotes, _) => Box::new(EquivocateVotes::new(self, parameters)),
+            (FaultKind::SplitBallots, _) => Box::new(SplitBallots::new(self, parameters)),
             (FaultKind::Equivocate, _) => {
                 let odd = (0..parameters.peers).filter(|number| number % 2 == 1);
                 let odd = Peers::List(odd.map(Peer).collect());

@@ -41,7 +41,9 @@ impl Plan {
             }
             .into());
         }
-        let (is_attack, nodes) = (fault.kind.post().is_some(), self.nodes);
+        let kind = fault.kind;
+        let is_attack = kind.post().is_some() || kind.makes_collections();
+        let nodes = self.nodes;
         match is_attack && members.len() >= nodes as usize {
             true => Err(HornError::NoHonest { fault: name, nodes }.into()),
             false => Ok(members),

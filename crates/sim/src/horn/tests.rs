@@ -16,6 +16,7 @@ mod griefing;
 mod levels;
 mod reorgs;
 mod tell;
+mod voters;
 
 const TEXT: &str = r#"
     name = "horn-test"

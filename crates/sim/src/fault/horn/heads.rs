@@ -1,146 +1,23 @@
 //! Attacks on the fork choice by proposers and voters together.
 //!
-//! Nodes of such a fault know each other's keys and what everybody knows beforehand: who proposes and who collects in
-//! which slot. What one of them sees the others do not learn but by messages. Honest nodes count votes that come in
-//! collections, so saved votes are released as collections of their own collectors: in a committee in which they have
-//! none, they are of no use.
+//! Honest nodes count votes that come in collections, so saved votes are released as collections of their own
+//! collectors: in a committee in which they have none, they are of no use.
 
 use super::Broadcasts;
-use super::collectors::{CellPart, collection, evidence_of, publish};
+use super::allies::Allies;
+use super::collectors::publish;
 use super::proposers::TwoBlocks;
-use crate::fault::{Interval, Parameters, Wrap};
+use crate::fault::{Parameters, Wrap};
 use crate::gossip::{self, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
-use crate::horn::{BlockBody, EvidenceBody, HornMessage, Item, Plan};
+use crate::horn::{BlockBody, HornMessage, Item};
 use crate::role::Output;
 use alphorn_proto::Peer;
 use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
-use alphorn_proto::slot::Phase;
-use alphorn_proto::wire::{Aggregate, Header, Root, Vote, VoteMsg, digest};
-use alphorn_types::{Cell, Slot, Time};
+use alphorn_proto::wire::{Aggregate, Header, Root, Vote};
+use alphorn_types::{Slot, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Nodes that attack together, as one of them knows them.
-#[derive(Debug)]
-struct Allies {
-    plan: Arc<Plan>,
-    node: u32,
-    /// By number.
-    nodes: Vec<bool>,
-    interval: Interval,
-}
-
-impl Allies {
-    fn new(node: &HornNode, parameters: &Parameters) -> Self {
-        let plan = node.plan().clone();
-        let mut nodes = vec![false; plan.nodes as usize];
-        for ally in parameters.allies.iter() {
-            nodes[*ally as usize] = true;
-        }
-        Allies {
-            node: node.node(),
-            nodes,
-            interval: parameters.interval,
-            plan,
-        }
-    }
-
-    fn host(&self, validator: u32) -> bool {
-        self.nodes[self.plan.host(validator) as usize]
-    }
-
-    fn own(&self, validator: u32) -> bool {
-        self.plan.host(validator) == self.node
-    }
-
-    /// The slot of a vote of this node's, or of evidence that it made; and what that votes for, if it is a vote.
-    fn of_votes(&self, message: &HornMessage) -> Option<(Slot, Option<Vote>)> {
-        match message.item()? {
-            Item::Vote(data) => {
-                let cast = VoteMsg::decode(data, &self.plan.format).ok()?;
-                let own = self.own(cast.validator.0);
-                own.then_some((cast.vote.slot, Some(cast.vote)))
-            }
-            Item::Aggregate(body) | Item::Collection(body) => {
-                self.own(body.sender).then_some((body.slot, None))
-            }
-            Item::Block(_) => None,
-        }
-    }
-
-    /// Whether the block of a slot is theirs and that of the next one an honest proposer's, votes of both slots are
-    /// followed, and the fault lasts.
-    fn attack(&self, slot: Slot) -> bool {
-        let plan = &self.plan;
-        let theirs = |slot| self.host(plan.proposer_of(slot));
-        let followed = plan.place(slot).and(plan.place(slot.next())).is_some();
-        let lasts = self.interval.contains(plan.slot_start(slot));
-        slot > plan.slot && followed && lasts && theirs(slot) && !theirs(slot.next())
-    }
-
-    /// Whether votes of a slot are saved for the next one, in an attack that begins with a slot.
-    fn saves(&self, begin: Option<Slot>, slot: Slot) -> bool {
-        let plan = &self.plan;
-        let lasts = self.interval.contains(plan.slot_start(slot));
-        begin.is_some_and(|begin| begin <= slot) && lasts && plan.place(slot.next()).is_some()
-    }
-
-    /// A half for each node: every second one of the honest, and of the allies.
-    fn sides(&self) -> Vec<bool> {
-        let mut last = [true; 2];
-        let side = |ally: &bool| {
-            let last = &mut last[usize::from(*ally)];
-            *last = !*last;
-            *last
-        };
-        self.nodes.iter().map(side).collect()
-    }
-
-    /// Half way between the proposal of a slot and its votes.
-    fn before_votes(&self, slot: Slot) -> Time {
-        let start = self.plan.slot_start(slot);
-        let votes = self.plan.phase_of(slot, Phase::Vote);
-        start.saturating_add_ns(votes.since_ns(start) / 2)
-    }
-
-    /// Their first collector of a committee in a slot.
-    fn collector(&self, slot: Slot, committee: u16) -> Option<u32> {
-        let unit = self.plan.config.layout.committee(committee);
-        let mut servers = self.plan.servers_of(slot, unit).iter();
-        let theirs = servers.find(|server| self.host(server.validator))?;
-        Some(theirs.validator)
-    }
-
-    /// The collection of a committee with their votes for something at some positions, of their first collector there.
-    fn collection(
-        &self,
-        vote: &Vote,
-        committee: u16,
-        has: impl Fn(u32) -> bool,
-    ) -> Option<EvidenceBody> {
-        let (plan, layout) = (&self.plan, &self.plan.config.layout);
-        let sender = self.collector(vote.slot, committee)?;
-        let start = layout.committee_range(committee).start;
-        let message = digest::vote_message(plan.config.network(), vote);
-        let votes = |position: &u32| {
-            let voter = plan.assignment.member(*position).0;
-            has(*position) && self.host(voter) && plan.voters.has(voter)
-        };
-        let part = |cell: Cell| -> Option<CellPart> {
-            let range = layout.cell_range(cell);
-            let offset = range.start - start;
-            let evidence = evidence_of(plan, vote.slot, message, cell, range.filter(votes))?;
-            Some((plan.post(cell.into()), offset, evidence))
-        };
-        let cells = layout.cells().filter(|cell| cell.committee == committee);
-        let parts: Vec<CellPart> = cells.filter_map(part).collect();
-        if parts.is_empty() {
-            return None;
-        }
-        collection(plan, *vote, parts, committee, sender)
-    }
-}
 
 /// Reorganisation ex ante: a proposer whose next one is honest holds its block back, and no ally votes in its slot.
 /// Half way between the next block and the votes for it, the proposer releases its block and collections of all
@@ -218,7 +95,10 @@ impl WithholdBlock {
             return;
         };
         for committee in 0..plan.config.layout.committees() {
-            if let Some(body) = self.allies.collection(&vote, committee, |_| true) {
+            let sender = self.allies.collectors(vote.slot, committee).next();
+            let body = sender
+                .and_then(|sender| self.allies.collection(&vote, committee, sender, |_| true));
+            if let Some(body) = body {
                 publish(plan, body, self.peers.clone(), own);
             }
         }
@@ -325,14 +205,15 @@ impl Balance {
             // Who voted for the first may not go back to the second, whose checkpoints are older.
             let second = Some(side) == self.second;
             let half = &self.halves[usize::from(second)];
-            for committee in 0..self.allies.plan.config.layout.committees() {
-                let sender = self.allies.collector(slot, committee);
-                if sender.is_some_and(|sender| self.allies.own(sender))
-                    && let Some(body) = self
-                        .allies
-                        .collection(&vote, committee, |at| (at % 2 == 1) == second)
-                {
-                    publish(&self.allies.plan, body, half.clone(), own);
+            let allies = &self.allies;
+            for committee in 0..allies.plan.config.layout.committees() {
+                let sender = allies.collectors(slot, committee).next();
+                let own_one = sender.filter(|sender| allies.own(*sender));
+                let body = own_one.and_then(|sender| {
+                    allies.collection(&vote, committee, sender, |at| (at % 2 == 1) == second)
+                });
+                if let Some(body) = body {
+                    publish(&allies.plan, body, half.clone(), own);
                 }
             }
         }

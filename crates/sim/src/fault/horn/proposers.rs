@@ -73,7 +73,7 @@ impl Wrap<HornNode> for Censor {
 }
 
 /// A block of somebody's without entries.
-fn empty_block(
+pub(super) fn empty_block(
     plan: &Plan,
     header: Header,
     filler: Bytes,

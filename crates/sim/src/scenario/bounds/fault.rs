@@ -22,6 +22,7 @@ fn reads(kind: FaultKind) -> &'static [&'static str] {
         }
         FaultKind::Grief | FaultKind::Eclipse | FaultKind::Partition => &[],
         FaultKind::WithholdBlock | FaultKind::Balance => &[],
+        FaultKind::EquivocateVotes | FaultKind::SplitBallots => &[],
     }
 }
 

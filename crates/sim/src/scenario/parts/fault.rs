@@ -48,6 +48,10 @@ words! {
         WithholdBlock = "withhold_block",
         /// A proposer of two blocks, and voters that keep the halves of the others apart with votes that they save.
         Balance = "balance",
+        /// Voters that sign two votes in a slot.
+        EquivocateVotes = "equivocate_votes",
+        /// Voters that vote for as many blocks as they can, and collectors that publish each a ballot.
+        SplitBallots = "split_ballots",
     }
 }
 
@@ -65,7 +69,11 @@ impl FaultKind {
     pub(crate) fn makes_collections(self) -> bool {
         matches!(
             self,
-            FaultKind::EarlyCollection | FaultKind::WithholdBlock | FaultKind::Balance
+            FaultKind::EarlyCollection
+                | FaultKind::WithholdBlock
+                | FaultKind::Balance
+                | FaultKind::EquivocateVotes
+                | FaultKind::SplitBallots
         )
     }
 
