@@ -23,6 +23,7 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "answer-ballots",
     "answer-bandwidth",
     "answer-bitfields",
+    "answer-bounce",
     "answer-collectors",
     "answer-compression",
     "answer-consensus",

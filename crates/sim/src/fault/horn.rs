@@ -6,10 +6,12 @@
 //! | `voters` | voters for more than one block |
 //! | `aggregators`, `collectors`, `proposers` | whoever serves |
 //! | `heads` | proposers and voters together, against the fork choice |
+//! | `bounce` | the same, against what is justified |
 //! | `allies` | what nodes that attack together know |
 
 mod aggregators;
 mod allies;
+mod bounce;
 mod collectors;
 mod heads;
 mod proposers;
@@ -29,6 +31,7 @@ use alphorn_proto::rlnc::{Id, Subject};
 use alphorn_proto::wire::{VoteMsg, digest};
 use alphorn_scheme::{Bytes, Role, Work};
 use alphorn_types::Time;
+use bounce::Bounce;
 use collectors::{EarlyCollection, leave_cells, lone_votes};
 use heads::{Balance, WithholdBlock};
 use proposers::{Censor, ForgedBlocks, TwoBlocks};
@@ -54,6 +57,7 @@ impl Adversary for HornNode {
             }),
             (FaultKind::WithholdBlock, _) => Box::new(WithholdBlock::new(self, parameters)),
             (FaultKind::Balance, _) => Box::new(Balance::new(self, parameters)),
+            (FaultKind::Bounce, _) => Box::new(Bounce::new(self, parameters)),
             (FaultKind::EquivocateVotes, _) => Box::new(EquivocateVotes::new(self, parameters)),
             (FaultKind::SplitBallots, _) => Box::new(SplitBallots::new(self, parameters)),
             (FaultKind::Equivocate, _) => {

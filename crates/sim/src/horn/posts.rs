@@ -26,7 +26,8 @@ impl Plan {
         }
         let topics = [self.collection_topic(), self.block_topic()];
         let is_direct = |topic: TopicId| self.topics[topic.0 as usize].way == Way::Direct;
-        if fault.kind == FaultKind::Balance && !topics.into_iter().all(is_direct) {
+        let divides = matches!(fault.kind, FaultKind::Balance | FaultKind::Bounce);
+        if divides && !topics.into_iter().all(is_direct) {
             return Err(HornError::Forwarded { fault: name }.into());
         }
         let members = match fault.kind.post().filter(|_| fault.posts_pct > 0) {

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 mod attacks;
 mod coded;
 mod griefing;
+mod grinding;
 mod levels;
 mod reorgs;
 mod tell;

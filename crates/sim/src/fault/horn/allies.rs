@@ -37,8 +37,17 @@ impl Allies {
         }
     }
 
+    pub(super) fn has(&self, node: u32) -> bool {
+        self.nodes[node as usize]
+    }
+
+    /// A validator of this node.
+    pub(super) fn any(&self) -> u32 {
+        self.node
+    }
+
     pub(super) fn host(&self, validator: u32) -> bool {
-        self.nodes[self.plan.host(validator) as usize]
+        self.has(self.plan.host(validator))
     }
 
     pub(super) fn own(&self, validator: u32) -> bool {

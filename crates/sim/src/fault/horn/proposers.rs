@@ -9,7 +9,7 @@ use crate::role::{Input, Output};
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast;
 use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
-use alphorn_proto::wire::{Block, Body, Header, Root, digest, no_references};
+use alphorn_proto::wire::{Block, Body, Entry, Header, Root, digest, no_references};
 use alphorn_scheme::{Bytes, Role};
 use alphorn_types::{Slot, Time, Validator};
 use std::collections::BTreeSet;
@@ -79,8 +79,19 @@ pub(super) fn empty_block(
     filler: Bytes,
     sign: impl FnOnce(&Root) -> Option<Bytes>,
 ) -> Option<(Root, Bytes)> {
+    signed_block(plan, header, Vec::new(), filler, sign)
+}
+
+/// A block of somebody's with these entries.
+pub(super) fn signed_block(
+    plan: &Plan,
+    header: Header,
+    entries: Vec<Entry>,
+    filler: Bytes,
+    sign: impl FnOnce(&Root) -> Option<Bytes>,
+) -> Option<(Root, Bytes)> {
     let body = Body {
-        entries: Vec::new(),
+        entries,
         bundle: Bytes::from([]),
         filler,
     };

@@ -102,6 +102,42 @@ fn a_third_keeps_halves_apart_and_justifies_neither() {
     assert_eq!(run.finalised, 1);
 }
 
+/// Votes and boosts decide between what stands on the highest justified block alone.
+#[test]
+fn a_third_that_votes_twice_reorganises_under_every_policy() {
+    let changes = [
+        ("protocol.slots", SLOTS),
+        ("protocol.block_dissemination", "\"direct\""),
+        ("protocol.collection_dissemination", "\"direct\""),
+    ];
+    // The proposers of slots 2 and 4, and none of 3.
+    let nodes: Vec<u32> = (0..96)
+        .filter(|node| [1, 2, 4].contains(&(node % 9)))
+        .collect();
+    for policy in ["lmd", "proposer-boost", "view-merge"] {
+        let run = run("bounce", &nodes, &changes, policy);
+        let (lost, cast) = (lost(&run), run.slots[3].cast);
+        // The honest block of slot 3 and all votes for it, and those for the block under it.
+        assert_eq!((run.fate.blocks_lost, lost[3]), (1, cast), "{policy}");
+        assert_eq!(run.fate.reorg_depth, 2, "{policy}");
+        assert!(0 < lost[2] && lost[2] < cast / 2, "{policy}: {lost:?}");
+        assert_eq!(lost[4..], [0; 3], "{policy}");
+    }
+}
+
+/// Honest votes that a tenth could justify a block with make it the heavier one.
+#[test]
+fn a_tenth_that_votes_twice_reorganises_nothing() {
+    let changes = [
+        ("protocol.slots", SLOTS),
+        ("protocol.block_dissemination", "\"direct\""),
+        ("protocol.collection_dissemination", "\"direct\""),
+    ];
+    let nodes = [2, 4, 20, 30, 40, 50, 60, 70, 80];
+    let run = run("bounce", &nodes, &changes, "lmd");
+    assert_eq!((run.fate.reorgs, lost(&run)), (0, vec![0; 7]));
+}
+
 #[test]
 fn what_is_forwarded_balances_nobody() {
     let fault = "[{ kind = \"balance\", nodes = [3] }]";

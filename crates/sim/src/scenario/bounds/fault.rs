@@ -21,7 +21,7 @@ fn reads(kind: FaultKind) -> &'static [&'static str] {
             &[]
         }
         FaultKind::Grief | FaultKind::Eclipse | FaultKind::Partition => &[],
-        FaultKind::WithholdBlock | FaultKind::Balance => &[],
+        FaultKind::WithholdBlock | FaultKind::Balance | FaultKind::Bounce => &[],
         FaultKind::EquivocateVotes | FaultKind::SplitBallots => &[],
     }
 }

@@ -48,6 +48,8 @@ words! {
         WithholdBlock = "withhold_block",
         /// A proposer of two blocks, and voters that keep the halves of the others apart with votes that they save.
         Balance = "balance",
+        /// Proposers of two blocks and of one two slots later, that justifies the second with votes that allies cast twice.
+        Bounce = "bounce",
         /// Voters that sign two votes in a slot.
         EquivocateVotes = "equivocate_votes",
         /// Voters that vote for as many blocks as they can, and collectors that publish each a ballot.
@@ -72,6 +74,7 @@ impl FaultKind {
             FaultKind::EarlyCollection
                 | FaultKind::WithholdBlock
                 | FaultKind::Balance
+                | FaultKind::Bounce
                 | FaultKind::EquivocateVotes
                 | FaultKind::SplitBallots
         )
@@ -85,7 +88,9 @@ impl FaultKind {
                 Some(Post::Collector)
             }
             FaultKind::Censor | FaultKind::Equivocate => Some(Post::Proposer),
-            FaultKind::WithholdBlock | FaultKind::Balance => Some(Post::Proposer),
+            FaultKind::WithholdBlock | FaultKind::Balance | FaultKind::Bounce => {
+                Some(Post::Proposer)
+            }
             _ => None,
         }
     }
