@@ -29,7 +29,7 @@ pub(super) struct Bounce {
     second: BTreeMap<Slot, Root>,
     /// Collections of votes of these.
     collections: BTreeMap<Slot, Vec<Arc<EvidenceBody>>>,
-    /// The last own block that is not sent, and what is sent in its place. What its validators would say of it is not
+    /// The last own block that is not sent, and what is sent instead. What its validators would say of it is not
     /// sent either: others would ask for it, and it justifies the honest one.
     replaced: Option<(Slot, Root, HornMessage)>,
 }
@@ -65,10 +65,10 @@ impl Bounce {
 
     fn see(&mut self, delivery: &HornDelivery) {
         match delivery {
-            HornDelivery::Imported(body) if self.begins.contains(&body.slot) => {
-                if body.entries.is_empty() {
-                    self.second.insert(body.slot, body.root);
-                }
+            HornDelivery::Imported(body)
+                if self.begins.contains(&body.slot) && body.entries.is_empty() =>
+            {
+                self.second.insert(body.slot, body.root);
             }
             HornDelivery::Accepted(body) if self.begins.contains(&body.slot) => {
                 let known = self.collections.entry(body.slot).or_default();
@@ -78,7 +78,7 @@ impl Bounce {
         }
     }
 
-    /// The block in place of an own one, on the second block of two slots before.
+    /// The block instead of an own one, on the second block of two slots before.
     fn other(&self, own: &BlockBody) -> Option<BlockBody> {
         let plan = &self.allies.plan;
         let begin = Slot(own.slot.0.checked_sub(2)?);
@@ -142,7 +142,7 @@ impl Bounce {
         Some(entries)
     }
 
-    /// An own block is proposed: whether another one goes out in its place.
+    /// An own block is proposed: whether another one goes out instead.
     fn replace(&mut self, own: &BlockBody, outputs: &mut Vec<Output<HornNode>>) -> bool {
         let plan = &self.allies.plan;
         let Some((other, id)) = self.other(own).zip(plan.block_id(own.slot)) else {

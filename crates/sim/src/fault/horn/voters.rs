@@ -76,7 +76,7 @@ impl Heads {
 
 /// Its validators vote for the head, and once more for the block before it: neighbours with odd numbers get the second
 /// vote. Every other collector of the fault, by rank and from the first on, publishes all allies' second votes of its
-/// committee in place of what its node collected.
+/// committee instead of what its node collected.
 #[derive(Debug)]
 pub(super) struct EquivocateVotes {
     allies: Allies,
@@ -411,7 +411,7 @@ impl Wrap<HornNode> for SplitBallots {
 }
 
 impl SplitBallots {
-    /// The message of an own vote with that of its validator's ballot in its place.
+    /// The message of an own vote with that of its validator's ballot instead.
     fn cast_elsewhere(&self, slot: Slot, message: &HornMessage) -> Option<HornMessage> {
         let plan = &self.allies.plan;
         let Some(Item::Vote(data)) = message.item() else {
