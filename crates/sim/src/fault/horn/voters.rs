@@ -313,6 +313,17 @@ impl SplitBallots {
             .nth(position as usize % self.ballots.len().max(1))
     }
 
+    /// The message of an own vote with that of its validator's ballot instead.
+    fn cast_elsewhere(&self, slot: Slot, message: &HornMessage) -> Option<HornMessage> {
+        let plan = &self.allies.plan;
+        let Some(Item::Vote(data)) = message.item() else {
+            return None;
+        };
+        let cast = VoteMsg::decode(data, &plan.format).ok()?;
+        let position = plan.assignment.position(cast.validator)?;
+        other_vote(plan, message, self.ballot_of(slot, position)?)
+    }
+
     /// Whether a message brings what the own node made of votes.
     fn holds(&mut self, message: &HornMessage) -> bool {
         let allies = &self.allies;
@@ -407,18 +418,5 @@ impl Wrap<HornNode> for SplitBallots {
                 }
             }
         }
-    }
-}
-
-impl SplitBallots {
-    /// The message of an own vote with that of its validator's ballot instead.
-    fn cast_elsewhere(&self, slot: Slot, message: &HornMessage) -> Option<HornMessage> {
-        let plan = &self.allies.plan;
-        let Some(Item::Vote(data)) = message.item() else {
-            return None;
-        };
-        let cast = VoteMsg::decode(data, &plan.format).ok()?;
-        let position = plan.assignment.position(cast.validator)?;
-        other_vote(plan, message, self.ballot_of(slot, position)?)
     }
 }
