@@ -12,6 +12,7 @@ use alphorn_types::VALIDATORS_MAX;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -34,6 +35,16 @@ impl FromStr for Participation {
             return crate::options::share(text).map(Participation::Share);
         }
         Ok(Participation::File(PathBuf::from(text)))
+    }
+}
+
+/// A share in percent, or the name of the record.
+impl Display for Participation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Participation::Share(share) => write!(f, "{} %", share * 100.0),
+            Participation::File(path) => path.display().fmt(f),
+        }
     }
 }
 

@@ -1,273 +1,136 @@
-//! `alphorn bench bls verify`: collections of a slot, aggregates of a committee, votes of a cell.
+//! `alphorn bench bls verify`: all collections of a slot, alone and with what comes with them.
 
-mod print;
 mod world;
 
-use super::columns::{Shape, Supports};
+use super::harness::{Bench, Column, count};
 use super::least;
-use crate::error::{Error, Result};
+use super::supports::{Shape, Supports};
+use crate::error::Result;
 use crate::options::Common;
 use crate::participation::{Participation, check_records};
 use crate::progress::Bars;
 use crate::report::Report;
+use crate::text::{ratio, seconds};
 use alphorn_bls::peer::{PeerMethod, verify_batch, verify_each};
-use alphorn_bls::{Bls, Costs, Located, RlcBits, VerifyTimings, Workspace};
-use alphorn_exec::{Backend, Exec, Stop};
-use alphorn_scheme::{Claim, Ctx, Layer, Scheme};
+use alphorn_bls::{Bls, Costs, Workspace};
+use alphorn_exec::{Exec, Stop};
+use alphorn_scheme::{Claim, Ctx, Scheme};
 use anyhow::anyhow;
-use print::{fields, print};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use world::{World, epoch_keys};
 
-/// Verification of all collections of a slot, aggregates of a committee, or votes of a cell
+/// Verification of all collections of a slot
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench bls verify
   alphorn bench bls verify --participation 0.99 --threads 1
-  alphorn bench bls verify --bad 8 --messages 32
-  alphorn bench bls verify --topic vote
+  alphorn bench bls verify --bad 8
 
-blst runs beside ours on the same items: each alone, its keys summed one by one (naive), by blst's bulk
-addition (bulk), or over the signers or the others, whichever are fewer (subtract); and all together
-(batch): sums as in subtract, 64 random bits an item, Pippenger's buckets, one product of pairings.")]
+Inner are the collections alone, full also the proof of selection and the envelope of each. blst runs beside
+ours on the same collections: each alone, its keys summed one by one (naive), by blst's bulk addition (bulk), or
+over the signers or the others, whichever are fewer (subtract); and all together (batch): sums as in subtract, 64
+random bits an item, Pippenger's buckets, one product of pairings.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     shape: Shape,
-    /// What is verified
-    #[arg(long, value_enum, default_value_t = Topic::Collection)]
-    topic: Topic,
-    /// A share (as 0.5 or 95%) or a recorded epoch; 0.5 by default
-    #[arg(long, value_name = "SHARE|FILE", allow_negative_numbers = true)]
-    participation: Option<Participation>,
-    /// Different vote messages among the items
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
-    messages: u16,
-    /// Collections, aggregates or votes whose signature is swapped for one of another message; at most as
-    /// many as there are
+    /// A share (as 0.5 or 95%) or a recorded epoch
+    #[arg(
+        long,
+        value_name = "SHARE|FILE",
+        default_value = "0.5",
+        allow_negative_numbers = true
+    )]
+    participation: Participation,
+    /// Collections whose signature is swapped for one of another message; at most as many as there are
     #[arg(long, default_value_t = 1)]
     bad: usize,
-    /// Width of the random weights
-    #[arg(long, default_value = "64", value_parser = ["64", "128"])]
-    rlc_bits: String,
     /// Runs of our method; the least time counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Topic {
-    /// The global topic: all collections of a slot
-    Collection,
-    /// One committee's topic: its aggregates, with their proofs of selection and envelopes
-    Aggregate,
-    /// One cell's topic: 512 single votes
-    Vote,
-}
-
-/// Cells of a committee, aggregates of a cell, and votes of a cell, as Horn has them at 2^20.
-const CELLS: u16 = 64;
-const AGGREGATES_OF_A_CELL: u16 = 16;
-const VOTES_OF_A_CELL: usize = 512;
+const COLUMNS: [Column; 7] = [
+    ("", "/name", count),
+    ("decode", "/decode_s", seconds),
+    ("sums", "/sums_s", seconds),
+    ("rlc", "/rlc_s", seconds),
+    ("locate", "/locate_s", seconds),
+    ("total", "/total_s", seconds),
+    ("best", "/best_s", seconds),
+];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = Report::begin("bench bls verify", args.common.seed);
+    let seed = args.common.seed;
+    let report = Report::begin("bench bls verify", seed);
     let sink = args.common.sink();
-    check_records(args.participation.as_slice(), sink.path())?;
-    check_topic(args)?;
-    let kernels = args.common.kernels(&alphorn_bls::KERNELS)?;
-    let machine = args.common.machine_of(&kernels)?;
+    check_records(std::slice::from_ref(&args.participation), sink.path())?;
+    let items = args.shape.all_collections();
+    if args.bad > items {
+        return Err(anyhow!("--bad {}: there are {items} items", args.bad).into());
+    }
+    let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
+    let bench = Bench::new(report, sink, args.common.machine(kernel)?);
     let pool = args.common.pool()?;
-    sink.say(&machine.line());
-    let mut cases = Vec::new();
-    let mut agree = true;
-    for &kernel in &kernels {
-        let case = on_kernel(args, kernel, &pool)?;
-        sink.say(&case.text);
-        agree &= case.agree;
-        cases.push(case.fields);
-    }
-    let fields = match <[_; 1]>::try_from(cases) {
-        Ok([fields]) => fields,
-        Err(cases) => {
-            let cases = cases.into_iter().map(Value::Object).collect();
-            Map::from_iter([("cases".to_owned(), Value::Array(cases))])
-        }
-    };
-    let config = json!({ "shape": &shape(args), "topic": format!("{:?}", args.topic).to_lowercase(), "rlc_bits": args.rlc_bits });
-    sink.write(&report.object(&machine, "measured", &config, fields)?)?;
-    if agree {
-        Ok(())
-    } else {
-        Err(Error::Check(
-            "verdicts are not those of verifying each item alone".into(),
-        ))
-    }
-}
-
-/// Refuses options that the topic has no use for, and more bad items than it has items.
-fn check_topic(args: &Args) -> Result<()> {
-    let (shape, own) = (&args.shape, Shape::default());
-    let given = [
-        ("--collections", shape.collections != own.collections),
-        ("--multiplicity", shape.multiplicity != own.multiplicity),
-        ("--corr", shape.corr.is_some()),
-        ("--participation", args.participation.is_some()),
-        ("--validators", shape.validators != own.validators),
-        ("--committees", shape.committees != own.committees),
-    ];
-    let (unused, what) = match args.topic {
-        Topic::Collection => (0, ""),
-        // A committee's topic has so many aggregates of each cell, and none of them counts anybody twice.
-        Topic::Aggregate => (2, "--topic aggregate has 16 aggregates of each cell"),
-        Topic::Vote => (
-            given.len(),
-            "--topic vote has a vote of each of 512 validators",
-        ),
-    };
-    if let Some((option, _)) = given[..unused].iter().find(|(_, is_given)| *is_given) {
-        return Err(anyhow!("{option}: {what}").into());
-    }
-    let shape = self::shape(args);
-    let items = match args.topic {
-        Topic::Vote => VOTES_OF_A_CELL,
-        _ => usize::from(shape.committees) * usize::from(shape.collections),
-    };
-    match args.bad > items {
-        true => Err(anyhow!("--bad {}: there are {items} items", args.bad).into()),
-        false => Ok(()),
-    }
-}
-
-/// What one kernel came to.
-struct Case {
-    text: String,
-    fields: Map<String, Value>,
-    agree: bool,
-}
-
-fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<Case> {
-    let exec = Exec::new(kernel, Some(pool));
-    let shape = shape(args);
-    let layout = shape.layout()?;
-    let supports = match args.topic {
-        Topic::Vote => None,
-        _ => Some(Supports::draw(
-            &shape,
-            &layout,
-            args.participation
-                .as_ref()
-                .unwrap_or(&Participation::Share(0.5)),
-            args.common.seed,
-        )?),
-    };
+    let layout = args.shape.layout()?;
+    let supports = Supports::draw(&args.shape, &layout, &args.participation, seed)?;
     let mut bars = Bars::new();
-    let bits = match args.rlc_bits.as_str() {
-        "64" => RlcBits::Bits64,
-        _ => RlcBits::Bits128,
-    };
-    let scheme = Bls::new(kernel, Costs::measure(kernel)).with_rlc_bits(bits);
-    let keys = epoch_keys(&scheme, &layout, pool, &mut bars)?;
+    let scheme = Bls::new(kernel, Costs::measure(kernel));
+    let keys = epoch_keys(&scheme, &layout, &pool, &mut bars)?;
     bars.show("signing", 0, 1);
-    let messages = u64::from(args.messages);
-    let layer = match args.topic {
-        Topic::Collection => Layer::Collection,
-        Topic::Aggregate | Topic::Vote => Layer::Aggregate,
-    };
-    let mut world = match &supports {
-        Some(supports) => World::of_supports(&keys, layer, supports.all(), messages, pool),
-        None => World::of_votes(&keys, messages, pool),
-    };
+    let mut world = World::new(&keys, supports.all(), &pool);
     bars.clear();
 
     let verifier = Verifier {
         scheme: &scheme,
-        secret: secret(args.common.seed),
-        pool,
+        secret: Sha256::digest(seed.to_le_bytes()).into(),
+        pool: &pool,
+        runs: usize::from(args.runs),
     };
-    let runs = usize::from(args.runs);
-    let mut workspace = Workspace::default();
-    let honest = verifier.measure(&world, runs, &mut workspace);
     let unsigned = world.unsigned();
-    let peers = supports
-        .is_some()
-        .then(|| peers(&world, runs, args.common.seed, exec));
+    let honest = verifier.measure(&world);
+    let peers = Peers::of(&world, verifier.runs, seed, Exec::new(kernel, Some(&pool)));
     let damaged = world.damage(args.bad);
-    let bad = if damaged.is_empty() {
-        None
-    } else {
-        Some(verifier.measure(&world, runs, &mut workspace))
-    };
-    let known = Known::of(unsigned, damaged);
-    let agree = known.agrees(&honest, bad.as_ref(), peers.as_ref());
-    Ok(Case {
-        text: print(args, kernel, &world, &honest, peers.as_ref(), bad.as_ref())
-            + if agree { "exact." } else { "wrong." },
-        fields: fields(kernel, &honest, peers.as_ref(), bad.as_ref()),
-        agree,
-    })
+    let bad = (!damaged.is_empty()).then(|| verifier.measure(&world));
+    let agree = agree(&unsigned, &damaged, (&honest, bad.as_ref()), &peers);
+
+    let fields = fields(&honest, bad.as_ref(), &peers);
+    bench.table(&rows(&fields), &COLUMNS);
+    let ours_s = honest.inner.best_s;
+    bench.say(&format!(
+        "\n{items} items, {} messages: {}, {} the fastest way with blst, verdicts {}.",
+        honest.inner.messages,
+        seconds(ours_s),
+        ratio(peers.strongest_s() / ours_s),
+        if agree { "exact" } else { "wrong" }
+    ));
+    let config = json!({ "shape": &args.shape });
+    let wrong = "verdicts are not those of verifying each item alone";
+    bench.end(&config, fields, (!agree).then(|| wrong.to_owned()))
 }
 
-/// The secret of weights that a seed fixes.
-fn secret(seed: u64) -> [u8; 32] {
-    Sha256::digest(seed.to_le_bytes()).into()
-}
-
-/// The shape of the topic: a committee's topic is measured as one committee whose cells are the
-/// committees of the key table.
-fn shape(args: &Args) -> Shape {
-    let cell = args.shape.validators / u32::from(args.shape.committees);
-    match args.topic {
-        Topic::Collection => args.shape.clone(),
-        Topic::Aggregate => Shape {
-            validators: cell.max(u32::from(CELLS)),
-            committees: CELLS,
-            collections: AGGREGATES_OF_A_CELL,
-            multiplicity: "1".into(),
-            ..args.shape.clone()
-        },
-        Topic::Vote => Shape {
-            validators: VOTES_OF_A_CELL as u32,
-            committees: 1,
-            collections: 1,
-            ..args.shape.clone()
-        },
-    }
-}
-
-/// Our verification: `inner` = the aggregates alone, `full` = with what stands beside them.
-struct Ours {
-    inner: Option<(f64, Verified)>,
-    full: (f64, Verified),
-}
-
-impl Ours {
-    /// Seconds and verdicts of the aggregates alone; of everything where there are none.
-    fn inner(&self) -> &(f64, Verified) {
-        self.inner.as_ref().unwrap_or(&self.full)
-    }
-}
-
-/// What a verification found and what it took.
+/// What a verification found, and what it took.
 struct Verified {
-    items: usize,
     messages: usize,
-    timings: VerifyTimings,
-    locate: Duration,
-    total: Duration,
-    located: Located,
+    /// Indices of the claims that do not hold, ascending.
+    bad: Vec<usize>,
+    tests: u64,
+    miller_loops: u64,
+    /// Of the last run.
+    steps: Map<String, Value>,
+    /// The least time of all runs.
+    best_s: f64,
 }
 
-impl Verified {
-    /// Indices of the claims that do not hold, ascending.
-    fn bad(&self) -> &[usize] {
-        &self.located.bad
-    }
+/// Our verification: `inner` = the collections alone, `full` = with what comes with them.
+struct Ours {
+    inner: Verified,
+    full: Verified,
 }
 
 /// Verifies as a node does.
@@ -275,6 +138,7 @@ struct Verifier<'a> {
     scheme: &'a Bls,
     secret: [u8; 32],
     pool: &'a rayon::ThreadPool,
+    runs: usize,
 }
 
 impl Verifier<'_> {
@@ -288,106 +152,151 @@ impl Verifier<'_> {
         let prepared = scheme.prepare(keys, claims, &self.secret, ctx);
         let tested = Instant::now();
         let located = match scheme.check(keys, &prepared, 0..claims.len()) {
-            true => Located::default(),
+            true => Default::default(),
             false => prepared.locate(keys, ctx),
         };
+        let (locate, total) = (tested.elapsed(), start.elapsed());
+        let timings = prepared.timings();
+        let steps = [
+            ("decode_s", timings.decode),
+            ("sums_s", timings.sums),
+            ("rlc_s", timings.rlc),
+            ("locate_s", locate),
+            ("total_s", total),
+        ];
+        let steps = steps.into_iter();
         Verified {
-            items: claims.len(),
             messages: prepared.message_count(),
-            timings: *prepared.timings(),
-            locate: tested.elapsed(),
-            total: start.elapsed(),
-            located,
+            bad: located.bad,
+            tests: located.tests as u64,
+            miller_loops: located.miller_loops as u64,
+            steps: steps
+                .map(|(name, took)| (name.to_owned(), json!(took.as_secs_f64())))
+                .collect(),
+            best_s: 0.0,
         }
     }
 
-    /// The least time of `runs` runs.
-    fn measure(&self, world: &World<'_>, runs: usize, workspace: &mut Workspace) -> Ours {
-        let mut timed = |claims: &[Claim]| least(runs, || self.verify(world, claims, workspace));
-        let inner = (!world.groups.is_empty()).then(|| timed(&world.groups));
+    /// The least time of the runs.
+    fn measure(&self, world: &World<'_>) -> Ours {
+        let mut workspace = Workspace::default();
+        let mut timed = |claims: &[Claim]| {
+            let verify = || self.verify(world, claims, &mut workspace);
+            let (best_s, mut verified) = least(self.runs, verify);
+            verified.best_s = best_s;
+            verified
+        };
         let all = [world.groups.as_slice(), &world.singles].concat();
         Ours {
-            inner,
+            inner: timed(&world.groups),
             full: timed(&all),
         }
     }
 }
 
-/// blst on the same items: every aggregate alone, by each of its ways to sum keys, and all of them
-/// in one batch.
+/// blst on the same collections: each alone, by each of its ways to sum keys, and all of them in one batch.
 struct Peers {
-    /// By the methods of [`PeerMethod::ALL`].
-    seconds: [f64; 3],
-    /// Seconds of [`verify_batch`], the fastest of all where every item holds.
-    batch_s: f64,
-    verdicts: [Vec<bool>; 3],
-    batch_holds: bool,
+    /// By the methods of [`PeerMethod::ALL`]: seconds and verdicts.
+    each: [(f64, Vec<bool>); 3],
+    /// Of [`verify_batch`], the fastest of all where every item holds.
+    batch: (f64, bool),
 }
 
 impl Peers {
-    /// Seconds of the fastest way.
-    fn strongest_s(&self) -> f64 {
-        self.seconds.iter().copied().fold(self.batch_s, f64::min)
-    }
-}
-
-/// Slow ways run once, the batch as often as ours: its least time counts too.
-fn peers(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
-    let items = world.items();
-    let weight = |i: usize| {
-        let digest = Sha256::digest([seed.to_le_bytes(), (i as u64).to_le_bytes()].concat());
-        u64::from_le_bytes(digest[..8].try_into().expect("8 of 32 bytes")) | 1
-    };
-    let weights: Vec<u64> = (0..items.len()).map(weight).collect();
-    let (batch_s, batch_holds) =
-        least(runs, || verify_batch(world.table(), &items, &weights, exec));
-    let each =
-        PeerMethod::ALL.map(|method| least(1, || verify_each(world.table(), &items, method, exec)));
-    Peers {
-        seconds: [0, 1, 2].map(|i| each[i].0),
-        batch_s,
-        verdicts: each.map(|(_, verdicts)| verdicts),
-        batch_holds,
-    }
-}
-
-/// Which items do not hold, as is known from how they were made: their indices, ascending.
-struct Known {
-    /// Supports that nobody signed, before and after anything is damaged.
-    unsigned: Vec<usize>,
-    /// With those that were damaged.
-    with_damaged: Vec<usize>,
-}
-
-impl Known {
-    fn of(unsigned: Vec<usize>, damaged: Vec<usize>) -> Self {
-        let all: BTreeSet<usize> = unsigned.iter().copied().chain(damaged).collect();
-        Known {
-            unsigned,
-            with_damaged: all.into_iter().collect(),
+    /// Slow ways run once, the batch as often as ours: its least time counts too.
+    fn of(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
+        let items = world.items();
+        let weight = |i: usize| {
+            let digest = Sha256::digest([seed.to_le_bytes(), (i as u64).to_le_bytes()].concat());
+            u64::from_le_bytes(digest[..8].try_into().expect("8 of 32 bytes")) | 1
+        };
+        let weights: Vec<u64> = (0..items.len()).map(weight).collect();
+        let table = world.keys.table();
+        let each = |method| least(1, || verify_each(table, &items, method, exec));
+        Peers {
+            batch: least(runs, || verify_batch(table, &items, &weights, exec)),
+            each: PeerMethod::ALL.map(each),
         }
     }
 
-    /// Whether exactly these were found, by our verification of the items alone and with their envelopes and
-    /// proofs of selection, and by blst.
-    fn agrees(&self, honest: &Ours, bad: Option<&Ours>, peers: Option<&Peers>) -> bool {
-        // Items come first, and envelopes and proofs of selection hold.
-        let found = |ours: &Ours, expected: &[usize]| {
-            let inner = ours.inner.iter().chain([&ours.full]);
-            inner
-                .map(|(_, verified)| verified.bad())
-                .all(|bad| bad == expected)
-        };
-        let alone = |verdicts: &Vec<bool>| {
-            let bad = (0..verdicts.len()).filter(|i| !verdicts[*i]);
-            bad.eq(self.unsigned.iter().copied())
-        };
-        found(honest, &self.unsigned)
-            && bad.is_none_or(|bad| found(bad, &self.with_damaged))
-            && peers.is_none_or(|peers| {
-                peers.batch_holds == self.unsigned.is_empty() && peers.verdicts.iter().all(alone)
-            })
+    /// Seconds of the fastest way.
+    fn strongest_s(&self) -> f64 {
+        let each = self.each.iter().map(|(seconds, _)| *seconds);
+        each.fold(self.batch.0, f64::min)
     }
+}
+
+/// Whether those that nobody signed were found by all, and by ours also those that were damaged: alone and with
+/// what comes with them, which holds.
+fn agree(
+    unsigned: &[usize],
+    damaged: &[usize],
+    (honest, bad): (&Ours, Option<&Ours>),
+    peers: &Peers,
+) -> bool {
+    let found = |ours: &Ours, expected: &[usize]| {
+        [&ours.inner, &ours.full]
+            .iter()
+            .all(|verified| verified.bad == expected)
+    };
+    let with_damaged: BTreeSet<usize> = unsigned.iter().chain(damaged).copied().collect();
+    let with_damaged: Vec<usize> = with_damaged.into_iter().collect();
+    let alone = |verdicts: &[bool]| {
+        let bad = (0..verdicts.len()).filter(|i| !verdicts[*i]);
+        bad.eq(unsigned.iter().copied())
+    };
+    found(honest, unsigned)
+        && bad.is_none_or(|bad| found(bad, &with_damaged))
+        && peers.batch.1 == unsigned.is_empty()
+        && peers.each.iter().all(|(_, verdicts)| alone(verdicts))
+}
+
+fn fields(honest: &Ours, bad: Option<&Ours>, peers: &Peers) -> Value {
+    let block = |verified: &Verified| {
+        let mut block = verified.steps.clone();
+        block.insert("best_s".into(), json!(verified.best_s));
+        Value::Object(block)
+    };
+    let each = PeerMethod::ALL.iter().zip(&peers.each);
+    let mut blst: Map<String, Value> = each
+        .map(|(method, (seconds, _))| (format!("{}_s", method.name()), json!(seconds)))
+        .collect();
+    blst.insert("subtract_batch_s".into(), json!(peers.batch.0));
+    blst.insert("strongest_s".into(), json!(peers.strongest_s()));
+    let bad = bad.map(|bad| {
+        let mut fields = block(&bad.inner);
+        fields["k"] = json!(bad.inner.bad.len());
+        fields["located"] = json!(bad.inner.bad);
+        fields["tests"] = json!(bad.inner.tests);
+        fields["pairings"] = json!(bad.inner.miller_loops);
+        fields["extra_s"] = json!(bad.inner.best_s - honest.inner.best_s);
+        fields
+    });
+    json!({
+        "inner": block(&honest.inner),
+        "full": block(&honest.full),
+        "messages": honest.inner.messages,
+        "blst": blst,
+        "bad": bad,
+    })
+}
+
+/// A row for each verification of ours, and for each way of blst.
+fn rows(fields: &Value) -> Vec<Value> {
+    let named = |name: String, mut row: Value| {
+        row["name"] = json!(name);
+        row
+    };
+    let ours = ["inner", "full", "bad"].iter();
+    let ours = ours.filter(|name| !fields[**name].is_null());
+    let ours = ours.map(|name| named(format!("ours, {name}"), fields[*name].clone()));
+    let peers = fields["blst"].as_object().into_iter().flatten();
+    let peers = peers.filter(|(name, _)| *name != "strongest_s");
+    let peers = peers.map(|(name, seconds)| {
+        let name = name.trim_end_matches("_s").to_owned();
+        named(format!("blst, {name}"), json!({ "best_s": seconds }))
+    });
+    ours.chain(peers).collect()
 }
 
 #[cfg(test)]
@@ -396,41 +305,36 @@ mod tests {
 
     fn ours(bad: &[usize]) -> Ours {
         let verified = || Verified {
-            items: 9,
             messages: 1,
-            timings: VerifyTimings::default(),
-            locate: Duration::ZERO,
-            total: Duration::ZERO,
-            located: Located {
-                bad: bad.to_vec(),
-                ..Located::default()
-            },
+            bad: bad.to_vec(),
+            tests: 0,
+            miller_loops: 0,
+            steps: Map::new(),
+            best_s: 0.0,
         };
         Ours {
-            inner: None,
-            full: (0.0, verified()),
+            inner: verified(),
+            full: verified(),
         }
     }
 
-    /// Nothing else verifies votes: what is known decides alone.
     #[test]
     fn verdicts_are_held_against_what_is_known() {
-        let known = Known::of(Vec::new(), vec![3, 5]);
-        assert!(known.agrees(&ours(&[]), Some(&ours(&[3, 5])), None));
+        let holds = |unsigned: &[usize], honest: &[usize], bad: &[usize]| {
+            let verdicts: Vec<bool> = (0..9).map(|i| !unsigned.contains(&i)).collect();
+            let peers = Peers {
+                each: [0, 1, 2].map(|_| (0.0, verdicts.clone())),
+                batch: (0.0, unsigned.is_empty()),
+            };
+            agree(unsigned, &[3, 5], (&ours(honest), Some(&ours(bad))), &peers)
+        };
+        assert!(holds(&[], &[], &[3, 5]));
+        assert!(holds(&[1], &[1], &[1, 3, 5]));
         // All refused, none found, one too many, and an honest one refused.
-        for (honest, bad) in [
-            (&[0, 1, 2, 3, 5][..], &[0, 1, 2, 3, 5][..]),
-            (&[], &[]),
-            (&[], &[3, 4, 5]),
-            (&[1], &[1, 3, 5]),
-        ] {
-            assert!(
-                !known.agrees(&ours(honest), Some(&ours(bad)), None),
-                "{bad:?}"
-            );
-        }
-        let unsigned = Known::of(vec![1], vec![1, 4]);
-        assert!(unsigned.agrees(&ours(&[1]), Some(&ours(&[1, 4])), None));
-        assert!(!unsigned.agrees(&ours(&[]), None, None));
+        assert!(!holds(&[], &[0, 1, 2, 3, 5], &[0, 1, 2, 3, 5]));
+        assert!(!holds(&[], &[], &[]));
+        assert!(!holds(&[], &[], &[3, 4, 5]));
+        assert!(!holds(&[], &[1], &[1, 3, 5]));
+        assert!(!holds(&[1], &[], &[1, 3, 5]));
     }
 }

@@ -1,13 +1,12 @@
 //! `alphorn bench codec`: what the codes of supports cost in bytes and time.
 
-mod print;
-
+use super::harness::{Bench, Column, count, us};
 use super::least;
 use crate::draw::{
     Draw, Network, NetworkArgs, aggregates, cell_ranges, covered, flipped, join, missing,
     share_option,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::options::{Common, distinct};
 use crate::participation::{Participation, check_records};
 use crate::progress::Bars;
@@ -17,7 +16,6 @@ use alphorn_scheme::Overlap;
 use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};
 use alphorn_types::{Bitfield, Support};
 use anyhow::ensure;
-use print::{case_json, size_table, time_table};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -76,11 +74,34 @@ pub(crate) struct Args {
     runs: u16,
 }
 
-/// What a code may know, in the order of the figures.
-const CONTEXTS: [&str; 3] = ["none", "chain", "link"];
+const SIZES: [Column; 13] = [
+    ("participation", "/participation", count),
+    ("flip", "/flip", |share| format!("{} %", share * 100.0)),
+    ("raw", "/raw", kib),
+    ("snappy", "/snappy", kib),
+    ("entropy", "/entropy/none", kib),
+    ("rice none", "/rice/none", kib),
+    ("chain", "/rice/chain", kib),
+    ("link", "/rice/link", kib),
+    ("range none", "/range/none", kib),
+    ("chain", "/range/chain", kib),
+    ("link", "/range/link", kib),
+    ("u1, one", "/planes/u1_each", count),
+    ("all planes, one", "/planes/all_each", count),
+];
 
-/// The code of the wire among those that are timed.
-const CHAIN_TIMES: &str = "rice, chain";
+const TIMES: [Column; 6] = [
+    ("participation", "/participation", count),
+    ("code", "/code", count),
+    ("encode", "/encode_us", us),
+    ("decode", "/decode_us", us),
+    ("all encoded", "/all_encoded_us", us),
+    ("all decoded", "/all_decoded_us", us),
+];
+
+fn kib(bytes: f64) -> String {
+    format!("{:.0}", bytes / 1024.0)
+}
 
 /// The collections of one committee and what is known beforehand.
 struct Committee {
@@ -90,12 +111,12 @@ struct Committee {
     picks: u64,
 }
 
-/// Sums over all collections of a case, in bytes.
+/// Sums over all collections of a case, in bytes; those of contexts for none, chain and link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sizes {
     collections: u64,
     raw: u64,
-    snappy: Option<u64>,
+    snappy: u64,
     rice: [u64; 3],
     range: [u64; 3],
     entropy: [f64; 3],
@@ -103,23 +124,6 @@ struct Sizes {
     u1: u64,
     picks: u64,
     differences: u64,
-}
-
-/// Microseconds of one collection.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    name: &'static str,
-    encode_us: f64,
-    decode_us: f64,
-}
-
-struct Case {
-    network: Network,
-    flip: f64,
-    sizes: Sizes,
-    times: Vec<Times>,
-    /// Share of the rarer symbol.
-    minority: f64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -131,37 +135,44 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     distinct("--participation", &args.participation)?;
     distinct("--flip", &args.flip)?;
     let pool = args.common.pool()?;
-    let mut bars = Bars::new();
-    let mut cases = Vec::new();
-    let points: Vec<(&Participation, f64)> = args
-        .participation
-        .iter()
-        .flat_map(|participation| args.flip.iter().map(move |&flip| (participation, flip)))
-        .collect();
-    for (i, (participation, flip)) in points.iter().enumerate() {
-        bars.show("cases", i as u64, points.len() as u64);
-        cases.push(case(args, participation, *flip, &pool)?);
-    }
-    bars.clear();
-
-    sink.say(&format!(
-        "Supports of all collections of a slot, {} of a committee, misses {} %, multiplicity {}, seed {}\n{}\n",
+    let bench = Bench::new(report, sink, machine);
+    let cases = cases(args, &pool)?;
+    bench.say(&format!(
+        "Supports of all collections of a slot, {} of a committee, misses {} %, multiplicity {}: KiB of all",
         args.collections,
         args.miss * 100.0,
         args.multiplicity,
-        args.common.seed,
-        machine.line()
     ));
-    sink.say(&size_table(&cases));
-    sink.say(&time_table(&cases));
-    let fields = json!({ "cases": Value::Array(cases.iter().map(case_json).collect()) });
-    sink.write(&report.object(&machine, "measured", &config(args), fields)?)?;
-    match cases.iter().map(|case| case.sizes.differences).sum::<u64>() {
-        0 => Ok(()),
-        n => Err(Error::Check(format!(
-            "{n} codes do not decode to what was encoded"
-        ))),
+    bench.table(&cases, &SIZES);
+    bench.say("\nTime of one collection, and of all");
+    let times: Vec<Value> = cases.iter().flat_map(time_rows).collect();
+    bench.table(&times, &TIMES);
+    let config = json!({
+        "miss": args.miss,
+        "flip": args.flip,
+        "multiplicity": args.multiplicity,
+        "collections": args.collections,
+        "runs": args.runs,
+        "generator": "votes independent or recorded, flips and misses independent",
+    });
+    let differs = cases.iter().any(|case| case["equal"] == false);
+    let wrong = differs.then(|| "a code does not decode to what was encoded".to_owned());
+    bench.end(&config, json!({ "cases": cases }), wrong)
+}
+
+/// Each participation with each share of flips.
+fn cases(args: &Args, pool: &rayon::ThreadPool) -> anyhow::Result<Vec<Value>> {
+    let points = args.participation.iter();
+    let points = points.flat_map(|who| args.flip.iter().map(move |&flip| (who, flip)));
+    let count = args.participation.len() * args.flip.len();
+    let mut bars = Bars::new();
+    let mut cases = Vec::with_capacity(count);
+    for (who, flip) in points {
+        bars.show("cases", cases.len() as u64, count as u64);
+        cases.push(case(args, who, flip, pool)?);
     }
+    bars.clear();
+    Ok(cases)
 }
 
 fn case(
@@ -169,14 +180,13 @@ fn case(
     participation: &Participation,
     flip: f64,
     pool: &rayon::ThreadPool,
-) -> anyhow::Result<Case> {
+) -> anyhow::Result<Value> {
     let network = args.network.network(participation)?;
     let max: u8 = args.multiplicity.parse()?;
     let layout = network.layout;
-    let senders = if max == 1 {
-        args.collections
-    } else {
-        AGGREGATORS.max(args.collections)
+    let senders = match max {
+        1 => args.collections,
+        _ => AGGREGATORS.max(args.collections),
     };
     let positions = u64::from(layout.validators()) * u64::from(senders);
     ensure!(
@@ -184,42 +194,55 @@ fn case(
         "{} validators and {senders} supports of each are {positions} positions, at most {POSITIONS_MAX} are coded",
         layout.validators()
     );
-    let committees: Vec<Committee> = pool.install(|| {
-        (0..layout.committees())
-            .into_par_iter()
-            .map(|c| committee(args, &network, flip, max, c))
-            .collect()
-    });
-    let mut sizes = Sizes {
-        snappy: (max == 1).then_some(0),
-        ..Sizes::default()
-    };
-    let parts: Vec<Sizes> = pool.install(|| {
-        committees
+    let draw = |c| committee(args, &network, flip, max, c);
+    let (committees, sizes) = pool.install(|| {
+        let committees = (0..layout.committees()).into_par_iter().map(draw);
+        let committees: Vec<Committee> = committees.collect();
+        let sizes = committees
             .par_iter()
-            .map(|committee| measure(committee, max))
-            .collect()
+            .map(|committee| measure(committee, max));
+        let sizes = sizes.reduce(Sizes::default, Sizes::plus);
+        (committees, sizes)
     });
-    parts.iter().for_each(|part| sizes.merge(part));
-    // The fullest committee stands for all: the first one of a record may be empty.
-    let largest = committees
-        .iter()
-        .max_by_key(|committee| committee.supports.first().map_or(0, Support::signer_count));
-    let times = largest.map_or_else(Vec::new, |committee| {
-        times(committee, max, usize::from(args.runs))
+    // The fullest committee counts for all: the first one of a record may be empty.
+    let signers = |committee: &&Committee| committee.supports.first().map(Support::signer_count);
+    let largest = committees.iter().max_by_key(signers);
+    let times = largest.map(|largest| times(largest, max, usize::from(args.runs)));
+    let contexts =
+        |[none, chain, link]: [u64; 3]| json!({ "none": none, "chain": chain, "link": link });
+    let each = |bytes: u64| bytes as f64 / sizes.collections.max(1) as f64;
+    let mut case = json!({
+        "participation": network.name,
+        "validators": layout.validators(),
+        "committees": layout.committees(),
+        "subcommittees": layout.subcommittees(),
+        "flip": flip,
+        "collections": sizes.collections,
+        "raw": sizes.raw,
+        "snappy": (max == 1).then_some(sizes.snappy),
+        "rice": contexts(sizes.rice),
+        "range": contexts(sizes.range),
+        "planes": {
+            "u1": sizes.u1,
+            "all": sizes.rice[0],
+            "u1_each": each(sizes.u1),
+            "all_each": each(sizes.rice[0]),
+        },
+        "entropy": {
+            "none": sizes.entropy[0],
+            "chain": sizes.entropy[1],
+            "link": sizes.entropy[2],
+        },
+        "picks": sizes.picks,
+        "encode_us": {},
+        "decode_us": {},
+        "equal": sizes.differences == 0,
     });
-    let minority = largest.map_or(0.0, |committee| {
-        let ones = committee.supports.first().map_or(0, Support::signer_count) as f64;
-        let share = ones / committee.before.len().max(1) as f64;
-        share.min(1.0 - share)
-    });
-    Ok(Case {
-        network,
-        flip,
-        sizes,
-        times,
-        minority,
-    })
+    for (code, encode_us, decode_us) in times.into_iter().flatten() {
+        case["encode_us"][code] = json!(encode_us);
+        case["decode_us"][code] = json!(decode_us);
+    }
+    Ok(case)
 }
 
 fn committee(args: &Args, network: &Network, flip: f64, max: u8, c: u16) -> Committee {
@@ -234,15 +257,13 @@ fn committee(args: &Args, network: &Network, flip: f64, max: u8, c: u16) -> Comm
             .collect()
     } else {
         let (rule, picks_max) = Cover::Quorum.under(Overlap::Counted { max }, max);
-        let cells: Vec<Support> = cell_ranges(layout, c)
-            .into_iter()
-            .map(|range| {
-                let made = aggregates(&online.extract(range), AGGREGATORS, args.miss, &mut draw);
-                let (support, count) = covered(&made, rule, picks_max);
-                picks += count as u64;
-                support
-            })
-            .collect();
+        let cell = |range| {
+            let made = aggregates(&online.extract(range), AGGREGATORS, args.miss, &mut draw);
+            let (support, count) = covered(&made, rule, picks_max);
+            picks += count as u64;
+            support
+        };
+        let cells: Vec<Support> = cell_ranges(layout, c).into_iter().map(cell).collect();
         vec![join(layout, c, &cells); usize::from(args.collections)]
     };
     Committee {
@@ -259,147 +280,116 @@ impl Committee {
     }
 }
 
-/// What both ends of a link know of the collections that were sent over it.
-struct Exchanged {
-    any: Bitfield,
-    all: Bitfield,
-}
-
-impl Exchanged {
-    /// Nothing was sent: no signer is in any collection, and so none is in all.
-    fn nothing(len: usize) -> Self {
-        Exchanged {
-            any: Bitfield::new(len),
-            all: Bitfield::new(len),
-        }
-    }
-
-    fn add(&mut self, signers: &Bitfield, first: bool) {
-        self.any.union_with(signers);
-        if first {
-            self.all = signers.clone();
-        } else {
-            self.all.intersect_with(signers);
-        }
-    }
-}
-
+/// What every code takes for every collection, each with what both ends of a link know when it is sent.
 fn measure(committee: &Committee, max: u8) -> Sizes {
     let mut sizes = Sizes {
         collections: committee.supports.len() as u64,
-        snappy: (max == 1).then_some(0),
         picks: committee.picks,
         ..Sizes::default()
     };
-    let chain = Reference::Chain(&committee.before);
-    let mut exchanged = Exchanged::nothing(committee.before.len());
+    let before = &committee.before;
+    // Nothing was sent: no signer is in any collection, and so none is in all.
+    let (mut any, mut all) = (Bitfield::new(before.len()), Bitfield::new(before.len()));
     for (k, support) in committee.supports.iter().enumerate() {
         let link = Reference::Link {
-            chain: &committee.before,
-            any: &exchanged.any,
-            all: &exchanged.all,
+            chain: before,
+            any: &any,
+            all: &all,
         };
-        let mut differences = 0;
         let mut coded = |coding, reference| {
             let code = committee.code(coding, max, reference);
             let bytes = code.encode(support);
-            differences += u64::from(code.decode(&bytes).as_ref() != Ok(support));
+            sizes.differences += u64::from(code.decode(&bytes).as_ref() != Ok(support));
             bytes.len() as u64
         };
         sizes.raw += coded(Coding::Raw, Reference::None);
         if max == 1 {
-            let bytes = coded(Coding::Snappy, Reference::None);
-            sizes.snappy = sizes.snappy.map(|sum| sum + bytes);
+            sizes.snappy += coded(Coding::Snappy, Reference::None);
         }
-        for (i, reference) in [Reference::None, chain, link].into_iter().enumerate() {
-            let rice = coded(Coding::Rice, reference);
-            let range = coded(Coding::Range, reference);
-            let entropy = committee
-                .code(Coding::Rice, max, reference)
-                .entropy_bits(support)
-                / 8.0;
-            sizes.add_context(i, rice, range, entropy);
+        let references = [Reference::None, Reference::Chain(before), link];
+        for (i, reference) in references.into_iter().enumerate() {
+            sizes.rice[i] += coded(Coding::Rice, reference);
+            sizes.range[i] += coded(Coding::Range, reference);
+            let code = committee.code(Coding::Rice, max, reference);
+            sizes.entropy[i] += code.entropy_bits(support) / 8.0;
         }
-        sizes.differences += differences;
         let signers = support.signers();
         let u1 = committee.code(Coding::Rice, 1, Reference::None);
         sizes.u1 += u1.encode(&Support::from_bits(signers.clone())).len() as u64;
-        exchanged.add(&signers, k == 0);
+        any.union_with(&signers);
+        match k {
+            0 => all = signers,
+            _ => all.intersect_with(&signers),
+        }
     }
     sizes
 }
 
 impl Sizes {
-    fn add_context(&mut self, i: usize, rice: u64, range: u64, entropy: f64) {
-        self.rice[i] += rice;
-        self.range[i] += range;
-        self.entropy[i] += entropy;
-    }
-
-    fn merge(&mut self, other: &Sizes) {
-        self.collections += other.collections;
-        self.raw += other.raw;
-        self.snappy = self.snappy.zip(other.snappy).map(|(a, b)| a + b);
-        for i in 0..CONTEXTS.len() {
-            self.add_context(i, other.rice[i], other.range[i], other.entropy[i]);
+    fn plus(self, other: Sizes) -> Sizes {
+        let sum = |a: [u64; 3], b: [u64; 3]| [0, 1, 2].map(|i| a[i] + b[i]);
+        Sizes {
+            collections: self.collections + other.collections,
+            raw: self.raw + other.raw,
+            snappy: self.snappy + other.snappy,
+            rice: sum(self.rice, other.rice),
+            range: sum(self.range, other.range),
+            entropy: [0, 1, 2].map(|i| self.entropy[i] + other.entropy[i]),
+            u1: self.u1 + other.u1,
+            picks: self.picks + other.picks,
+            differences: self.differences + other.differences,
         }
-        self.u1 += other.u1;
-        self.picks += other.picks;
-        self.differences += other.differences;
-    }
-
-    /// Mean bytes of one collection.
-    fn mean(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.collections.max(1) as f64
     }
 }
 
-/// The least time of encoding and decoding all collections of a committee, for one.
-fn times(committee: &Committee, max: u8, runs: usize) -> Vec<Times> {
+/// The least time of encoding and of decoding all collections of a committee, microseconds of one.
+fn times(committee: &Committee, max: u8, runs: usize) -> Vec<(&'static str, f64, f64)> {
     let chain = Reference::Chain(&committee.before);
     let mut codes = vec![
         ("raw", Coding::Raw, Reference::None),
         ("rice, none", Coding::Rice, Reference::None),
-        (CHAIN_TIMES, Coding::Rice, chain),
+        ("rice, chain", Coding::Rice, chain),
         ("range, none", Coding::Range, Reference::None),
     ];
     if max == 1 {
         codes.insert(1, ("snappy", Coding::Snappy, Reference::None));
     }
-    let per_collection_us = 1e6 / committee.supports.len().max(1) as f64;
+    let each_us = 1e6 / committee.supports.len().max(1) as f64;
     let time = |(name, coding, reference)| {
         let code = committee.code(coding, max, reference);
-        let (encode_s, codes) = least(runs, || {
-            committee
-                .supports
-                .iter()
-                .map(|support| code.encode(support))
-                .collect::<Vec<_>>()
-        });
-        let (decode_s, _) = least(runs, || {
+        let encode = || -> Vec<Vec<u8>> {
+            let supports = committee.supports.iter();
+            supports.map(|support| code.encode(support)).collect()
+        };
+        let (encode_s, codes) = least(runs, encode);
+        let decode = || {
             codes
                 .iter()
                 .map(|bytes| code.decode(bytes))
                 .collect::<Vec<_>>()
-        });
-        Times {
-            name,
-            encode_us: encode_s * per_collection_us,
-            decode_us: decode_s * per_collection_us,
-        }
+        };
+        (name, encode_s * each_us, least(runs, decode).0 * each_us)
     };
     codes.into_iter().map(time).collect()
 }
 
-fn config(args: &Args) -> Value {
-    json!({
-        "miss": args.miss,
-        "flip": args.flip,
-        "multiplicity": args.multiplicity,
-        "collections": args.collections,
-        "runs": args.runs,
-        "generator": "votes independent or recorded, flips and misses independent",
-    })
+/// A row for each code that was timed.
+fn time_rows(case: &Value) -> Vec<Value> {
+    let all = case["collections"].as_f64().unwrap_or(0.0);
+    let encode = case["encode_us"].as_object().into_iter().flatten();
+    let row = |(code, encode_us): (&String, &Value)| {
+        let decode_us = &case["decode_us"][code];
+        let of_all = |us: &Value| us.as_f64().map(|us| us * all);
+        json!({
+            "participation": case["participation"],
+            "code": code,
+            "encode_us": encode_us,
+            "decode_us": decode_us,
+            "all_encoded_us": of_all(encode_us),
+            "all_decoded_us": of_all(decode_us),
+        })
+    };
+    encode.map(row).collect()
 }
 
 #[cfg(test)]
@@ -413,137 +403,91 @@ mod tests {
         args: Args,
     }
 
-    fn cases(options: &[&str]) -> anyhow::Result<Vec<Case>> {
-        let cli = Cli::try_parse_from([&["codec"], options].concat());
+    /// The cases of options that are separated by single spaces.
+    fn found(options: &str) -> anyhow::Result<Vec<Value>> {
+        let cli = Cli::try_parse_from(format!("codec --runs 1 {options}").split(' '));
         let args = cli.unwrap_or_else(|error| panic!("{error}")).args;
-        let pool = crate::options::pool(2).unwrap();
-        let points = args
-            .participation
-            .iter()
-            .flat_map(|p| args.flip.iter().map(move |f| (p, *f)));
-        points
-            .map(|(participation, flip)| case(&args, participation, flip, &pool))
-            .collect()
+        cases(&args, &crate::options::pool(2).unwrap())
     }
 
-    /// KiB of 512 collections as in Horn's table, from those of one committee.
-    fn kib(case: &Case, bytes: u64) -> f64 {
-        case.sizes.mean(bytes) * 512.0 / 1024.0
+    fn figure(case: &Value, pointer: &str) -> f64 {
+        case.pointer(pointer).unwrap().as_f64().unwrap()
     }
+
+    const COMMITTEE: &str = "--validators 32768 --committees 1 --subcommittees 64";
 
     #[test]
     fn a_committee_has_the_sizes_of_the_table() {
-        let committee = [
-            "--validators",
-            "32768",
-            "--committees",
-            "1",
-            "--subcommittees",
-            "64",
-            "--runs",
-            "1",
+        let found = found(COMMITTEE).unwrap();
+        let pointers = [
+            "/raw",
+            "/snappy",
+            "/entropy/none",
+            "/rice/none",
+            "/rice/chain",
+            "/rice/link",
+            "/range/chain",
+            "/range/link",
         ];
-        let found = cases(&committee).unwrap();
-        // raw, snappy, entropy, rice none, chain, link, range chain, link
         let table: [[f64; 8]; 3] = [
             [2048.0, 2051.0, 2048.0, 2049.0, 78.0, 29.0, 80.0, 27.0],
             [2048.0, 1296.0, 599.0, 607.0, 78.0, 47.0, 80.0, 46.0],
             [2048.0, 564.0, 193.0, 195.0, 66.0, 47.0, 67.0, 46.0],
         ];
         for (case, expected) in found.iter().zip(table) {
-            let sizes = &case.sizes;
-            let figures = [
-                kib(case, sizes.raw),
-                kib(case, sizes.snappy.unwrap()),
-                kib(case, sizes.entropy[0] as u64),
-                kib(case, sizes.rice[0]),
-                kib(case, sizes.rice[1]),
-                kib(case, sizes.rice[2]),
-                kib(case, sizes.range[1]),
-                kib(case, sizes.range[2]),
-            ];
-            for (figure, expected) in figures.iter().zip(expected) {
-                let off = (figure - expected).abs();
-                assert!(
-                    off <= 4.0 + 0.06 * expected,
-                    "{}: {figures:?}",
-                    case.network.name
-                );
+            let collections = figure(case, "/collections");
+            for (pointer, expected) in pointers.iter().zip(expected) {
+                // KiB of 512 collections as in Horn's table, from those of one committee.
+                let kib = figure(case, pointer) / collections * 512.0 / 1024.0;
+                let off = (kib - expected).abs();
+                assert!(off <= 4.0 + 0.06 * expected, "{pointer} of {case}");
             }
-            assert_eq!(sizes.differences, 0);
+            assert_eq!(case["equal"], true);
             // Near the entropy, but for header and counts.
-            let most = sizes.entropy[0] * 1.045 + 12.0 * sizes.collections as f64;
-            assert!(sizes.rice[0] as f64 <= most);
+            let most = figure(case, "/entropy/none") * 1.045 + 12.0 * collections;
+            assert!(figure(case, "/rice/none") <= most);
         }
     }
 
     #[test]
     fn the_slot_before_makes_the_collections_of_a_slot_small() {
-        for case in cases(&["--participation", "0.95,0.99", "--runs", "1"]).unwrap() {
-            let kib = case.sizes.rice[1] as f64 / 1024.0;
-            assert!(kib <= 80.0, "{}: {kib} KiB", case.network.name);
+        for case in found("--participation 0.95,0.99").unwrap() {
+            assert!(figure(&case, "/rice/chain") <= 80.0 * 1024.0, "{case}");
         }
     }
 
     #[test]
     fn planes_cost_what_the_cover_makes_of_aggregates() {
-        let found = cases(&[
-            "--validators",
-            "32768",
-            "--committees",
-            "1",
-            "--subcommittees",
-            "64",
-            "--participation",
-            "0.95",
-            "--multiplicity",
-            "3",
-            "--miss",
-            "0.01",
-            "--collections",
-            "1",
-            "--runs",
-            "1",
-        ])
-        .unwrap();
-        let sizes = &found[0].sizes;
-        let picks = sizes.picks as f64 / 64.0;
+        let options = "--participation 0.95 --multiplicity 3 --miss 0.01 --collections 1";
+        let case = &found(&format!("{COMMITTEE} {options}")).unwrap()[0];
+        let picks = figure(case, "/picks") / 64.0;
         assert!(
             (1.7..2.2).contains(&picks),
             "1.9 picks a cell, found {picks}"
         );
-        assert!((1130.0..1260.0).contains(&sizes.mean(sizes.u1)));
-        assert!((1500.0..1720.0).contains(&sizes.mean(sizes.rice[0])));
-        assert_eq!((sizes.snappy, sizes.differences), (None, 0));
+        assert!((1130.0..1260.0).contains(&figure(case, "/planes/u1_each")));
+        assert!((1500.0..1720.0).contains(&figure(case, "/planes/all_each")));
+        assert_eq!(
+            (&case["snappy"], &case["equal"]),
+            (&Value::Null, &json!(true))
+        );
     }
 
     #[test]
     fn flips_are_swept_and_empty_cells_are_fine() {
-        let found = cases(&[
-            "--validators",
-            "9",
-            "--committees",
-            "3",
-            "--subcommittees",
-            "5",
-            "--participation",
-            "0,1",
-            "--flip",
-            "0,1",
-            "--runs",
-            "1",
-        ])
-        .unwrap();
+        let options =
+            "--validators 9 --committees 3 --subcommittees 5 --participation 0,1 --flip 0,1";
+        let found = found(options).unwrap();
         assert_eq!(found.len(), 4);
-        assert!(found.iter().all(|case| case.sizes.differences == 0));
-        assert!(found.iter().all(|case| case.times.len() == 5));
+        assert!(found.iter().all(|case| case["equal"] == true));
+        assert!(found.iter().all(|case| time_rows(case).len() == 5));
     }
 
     #[test]
     fn what_is_too_much_is_refused_with_its_bound() {
-        let error = |options: &[&str]| format!("{:#}", cases(options).err().unwrap());
-        let text = error(&["--validators", "2^22", "--collections", "64"]);
+        let error = |options: &str| format!("{:#}", found(options).err().unwrap());
+        let text = error("--validators 2^22 --collections 64");
         assert!(text.contains(&POSITIONS_MAX.to_string()), "{text}");
-        assert!(error(&["--participation", "nowhere"]).contains("meta.json"));
+        assert!(error("--participation nowhere").contains("meta.json"));
     }
 }

@@ -1,11 +1,12 @@
-//! What the cost tables of schemes with proofs share: signatures stand in lists, collections are proofs.
+//! What the cost tables of schemes with proofs share: signatures are in lists, collections are proofs.
 
 use crate::error::Result;
 use alphorn_scheme::model::{
     CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
 };
-use alphorn_scheme::{Op, Scheme};
-use anyhow::Context;
+use alphorn_scheme::{MemoryWatermark, Op, Reservation, Role, Scheme, SignItem, Watermark};
+use alphorn_types::{Slot, Validator};
+use anyhow::{Context, anyhow};
 
 /// Signatures that are verified or made together.
 pub(super) const BATCH: usize = 64;
@@ -30,6 +31,18 @@ pub(super) struct Lists {
     pub(super) verify_ns: u64,
     /// Of preparing its key; by the scheme's own formula if none.
     pub(super) prepare_ns: Option<u64>,
+}
+
+/// The right to sign a message as a validator in a slot, in which it has signed nothing.
+pub(super) fn permit(
+    store: &MemoryWatermark,
+    slot: u64,
+    validator: u32,
+    message: [u8; 32],
+) -> anyhow::Result<Reservation> {
+    let item = SignItem::new(Validator(validator), Role::Vote, message);
+    let permit = store.reserve(Slot(slot), &item);
+    permit.map_err(|refused| anyhow!("validator {validator}, slot {slot}: {refused}"))
 }
 
 pub(super) fn nanoseconds(seconds: f64) -> u64 {
@@ -70,7 +83,7 @@ impl Lists {
         }
         for n in [1, MANY] {
             for m in [n, 1000 * n] {
-                // Three signatures stand in a message beside the list.
+                // A message has three signatures and the list.
                 row(Op::VerifyAggregates, n, m, self.verify(3 * n + m));
             }
         }
@@ -83,7 +96,7 @@ impl Lists {
         let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
         for proof in proofs {
             let signers = proof.signatures;
-            // A proof is verified by whoever made it.
+            // A proof is verified by its maker.
             row(Op::Collect, 1, signers, proof.prove_ns + proof.verify_ns);
             for n in [1, MANY] {
                 let ns = self.verify(3 * n) + n * proof.verify_ns;

@@ -1,4 +1,4 @@
-//! `alphorn bench gossip`: the simulator's gossip beside that of real nodes.
+//! `alphorn bench gossip`: the simulator's gossip against that of real nodes.
 //!
 //! Both have the same connections, the same delay on each and the same messages. Real nodes are those of
 //! `alphorn-net` in one process, with every byte on the loopback interface held back for the delay; so what
@@ -7,33 +7,39 @@
 mod delay;
 mod real;
 
+use super::harness::{Bench, Column, count};
 use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::options::{Json, distinct};
-use crate::report::{Report, table};
-use crate::text;
+use crate::report::Report;
 use alphorn_scheme::model::CostTable;
 use alphorn_sim::run::run as simulate;
 use alphorn_sim::scenario::Scenario;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Runs of the model for one of the real nodes: it costs nothing.
 const MODEL_RUNS: u64 = 16;
+/// Of the connections, and of the model.
+const SEED: u64 = 1;
+/// How long a byte is on its way to a neighbour.
+const DELAY: Duration = Duration::from_millis(100);
 
-/// Gossip among real nodes, beside the simulator's
+/// Gossip among real nodes, against the simulator's
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench gossip
-  alphorn bench gossip --nodes 64 --degree 16 --delay-ms 100
+  alphorn bench gossip --nodes 64 --degree 16
   alphorn bench gossip --bytes 500,20000 --json gossip.json
 
 Real nodes run gossip as a node of this program does, all in one process, over connections of the loopback
-interface on which every byte takes --delay-ms. The model has the same connections, delays and messages; what
-its nodes compute takes no core of another.
+interface on which every byte takes 100 ms; they validate a message for 10 ms before they forward it. Sixteen
+messages are sent, one a second. The model has the same connections, delays and messages; what its nodes compute
+takes no core of another.
 Copies are messages of a payload that came, those that a node had included. Hops are not counted: they are
 reckoned from arrival times of both, as delay and validation of each hop are known.")]
 pub struct Args {
@@ -43,27 +49,35 @@ pub struct Args {
     /// Connections of each node, about; even
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=64))]
     degree: u32,
-    /// How long a byte is on its way to a neighbour
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    delay_ms: u32,
     /// Bytes of a message: a case each
     #[arg(long, default_value = "500,20000", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(8..=200_000))]
     bytes: Vec<u32>,
-    /// Messages of a case, one every ten delays, from one node after the other
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    messages: u32,
-    /// How long a node validates a message before it forwards it
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    validate_ms: u32,
     /// Networks of real nodes, side by side: no two find the same meshes
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=16))]
     networks: u32,
-    /// Seed of the connections, and of the model
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
     json: Json,
+}
+
+const COLUMNS: [Column; 7] = [
+    ("bytes", "/bytes", count),
+    ("", "/what", count),
+    ("delivered", "/delivered", |share| {
+        format!("{:.1} %", share * 100.0)
+    }),
+    ("copies", "/copies", hundredths),
+    ("hops, from times", "/hops", hundredths),
+    ("half", "/half_ms", whole_ms),
+    ("last", "/last_ms", whole_ms),
+];
+
+fn hundredths(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn whole_ms(value: f64) -> String {
+    format!("{value:.0} ms")
 }
 
 /// What is sent over which connections.
@@ -143,7 +157,7 @@ pub struct Arrivals {
 }
 
 /// What is compared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
     /// Share of the nodes to which a message came.
     pub delivered: f64,
@@ -178,47 +192,6 @@ impl Arrivals {
             last_ms: self.delays.iter().map(last).sum::<f64>() / messages,
         }
     }
-}
-
-impl Figures {
-    fn json(self) -> Value {
-        json!({
-            "delivered": self.delivered,
-            "copies": self.copies,
-            "hops": self.hops,
-            "half_ms": self.half_ms,
-            "last_ms": self.last_ms,
-        })
-    }
-
-    /// By how much of the real figures the model's differ.
-    fn difference(self, real: Figures) -> Value {
-        let of = |of: fn(&Figures) -> f64| of(&self) / of(&real) - 1.0;
-        json!({
-            "copies": of(|f| f.copies),
-            "hops": of(|f| f.hops),
-            "half": of(|f| f.half_ms),
-            "last": of(|f| f.last_ms),
-        })
-    }
-
-    fn row(self, bytes: usize, what: &str) -> Vec<String> {
-        vec![
-            text::count(bytes as u64),
-            what.to_owned(),
-            format!("{:.1} %", self.delivered * 100.0),
-            format!("{:.2}", self.copies),
-            format!("{:.2}", self.hops),
-            format!("{:.0} ms", self.half_ms),
-            format!("{:.0} ms", self.last_ms),
-        ]
-    }
-}
-
-/// Figures that are the model's, in a report whose others are measured.
-fn modelled_json(mut figures: Value) -> Value {
-    figures["kind"] = json!("modelled");
-    figures
 }
 
 /// The plan among real nodes, in so many networks side by side.
@@ -259,55 +232,39 @@ pub fn modelled(plan: &Plan, seed: u64) -> Result<Figures> {
 /// # Errors
 /// If nodes cannot be started.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = Report::begin("bench gossip", args.seed);
+    let report = Report::begin("bench gossip", SEED);
     distinct("--bytes", &args.bytes)?;
     let machine = Machine::here(cores(), BTreeMap::new());
-    let sink = args.json.sink();
-    sink.say(&machine.line());
-    let delay = Duration::from_millis(args.delay_ms.into());
-    let plan = Plan::draw(args.nodes, args.degree, delay, args.seed);
-    let (mut rows, mut cases) = (Vec::new(), Vec::new());
-    for &bytes in &args.bytes {
+    let bench = Bench::new(report, args.json.sink(), machine);
+    let plan = Plan::draw(args.nodes, args.degree, DELAY, SEED);
+    let case = |&bytes: &u32| -> Result<Value> {
         let plan = Plan {
             bytes: bytes as usize,
-            messages: args.messages,
-            validation: Duration::from_millis(args.validate_ms.into()),
             ..plan.clone()
         };
-        let (real, modelled) = (real(&plan, args.networks)?, modelled(&plan, args.seed)?);
-        rows.push(real.row(plan.bytes, "real nodes"));
-        rows.push(modelled.row(plan.bytes, "model"));
-        cases.push(json!({
-            "bytes": bytes,
-            "real": real.json(),
-            "model": modelled_json(modelled.json()),
-            "difference": modelled_json(modelled.difference(real)),
-        }));
-    }
-    let heads = [
-        "bytes",
-        "",
-        "delivered",
-        "copies",
-        "hops, from times",
-        "half",
-        "last",
-    ];
-    sink.say(&table(&heads, &rows));
-    let fields = json!({
-        "bench": "gossip",
-        "connections": plan.edges.len(),
-        "cases": cases,
+        let mut model = json!(modelled(&plan, SEED)?);
+        model["kind"] = json!("modelled");
+        let real = real(&plan, args.networks)?;
+        Ok(json!({ "bytes": bytes, "real": real, "model": model }))
+    };
+    let cases: Vec<Value> = args.bytes.iter().map(case).collect::<Result<_>>()?;
+    let rows = cases.iter().flat_map(|case| {
+        [("real", "real nodes"), ("model", "model")].map(|(of, what)| {
+            let mut row = case[of].clone();
+            row["bytes"] = case["bytes"].clone();
+            row["what"] = json!(what);
+            row
+        })
     });
+    bench.table(&rows.collect::<Vec<_>>(), &COLUMNS);
+    let fields = json!({ "connections": plan.edges.len(), "cases": cases });
     let config = json!({
         "nodes": args.nodes,
         "degree": args.degree,
-        "delay_ms": args.delay_ms,
-        "validate_ms": args.validate_ms,
-        "messages": args.messages,
+        "messages": plan.messages,
         "networks": args.networks,
     });
-    sink.write(&report.object(&machine, "measured", &config, fields)?)
+    bench.end(&config, fields, None)
 }
 
 #[cfg(test)]

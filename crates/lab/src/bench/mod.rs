@@ -1,22 +1,23 @@
-//! `alphorn bench`: measurements beside the naive method and the peer library, ratios in one run.
+//! `alphorn bench`: measurements against the naive method and the peer library, ratios in one run.
 
 mod bls_sums;
 mod bls_verify;
 mod broadcast;
 mod codec;
-mod columns;
 mod costs;
 pub mod gossip;
+mod harness;
 mod lattice;
 mod proof;
 mod sim;
+mod supports;
 mod xmss;
 
 use crate::error::Result;
 use crate::timing::least;
 use clap::Subcommand;
 
-/// Measurements beside the naive method and the peer library of the same run
+/// Measurements against the naive method and the peer library of the same run
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -31,13 +32,13 @@ enum What {
     Codec(codec::Args),
     /// Coding, verifying and decoding the chunks of a broadcast
     Broadcast(broadcast::Args),
-    /// Gossip among real nodes, beside the simulator's
+    /// Gossip among real nodes, against the simulator's
     Gossip(gossip::Args),
     /// Events a second of the simulator
     Sim(sim::Args),
-    /// Proofs of Falcon signatures, beside verifying them plainly
+    /// Proofs of Falcon signatures, against verifying them plainly
     Lattice(lattice::Args),
-    /// Proofs that many signed, beside the lists of their signatures
+    /// Proofs that many signed, against the lists of their signatures
     Proof(proof::Args),
     /// XMSS: hashing, keys, signatures, verification
     Xmss(xmss::Args),
@@ -53,7 +54,7 @@ struct BlsArgs {
 enum BlsWhat {
     /// Aggregate keys of all collections of a slot
     Sums(bls_sums::Args),
-    /// Verification of all collections, aggregates of a committee, or votes of a cell
+    /// Verification of all collections of a slot
     Verify(bls_verify::Args),
 }
 

@@ -1,34 +1,25 @@
-//! `alphorn bench proof`: proofs that many signed, beside the list of their signatures.
+//! `alphorn bench proof`: proofs that many signed, against the list of their signatures.
 //!
 //! The baseline is what a proof replaces: verifying all signatures in a batch, in the same run.
 
 mod bundles;
 mod costs;
 mod merges;
-mod peers;
-mod runs;
-mod sizes;
-mod steps;
 mod world;
 
+use super::harness::{Bench, Column, Output, Runs, bytes, count, ms};
+use super::least;
 use crate::error::{Error, Result};
-use crate::levels::levels;
-use crate::machine::{Machine, peak_rss_bytes};
-use crate::options::{self, Json, distinct};
-use crate::overwrite::check_apart;
-use crate::proof::{PresetName, REGIME, proofs};
-use crate::report::{Report, columns, target, write_whole};
-use crate::text;
+use crate::machine::peak_rss_bytes;
+use crate::options::{self, distinct};
+use crate::proof::{PresetName, proofs};
+use crate::text::seconds;
 use crate::timing::Clock;
 use alphorn_exec::{Backend, Exec};
-use alphorn_xmss::{Proofs, Set, Signed, verify_batch};
+use alphorn_types::Bitfield;
+use alphorn_xmss::{Claimed, ProofRegistry, Proofs, Set, verify_batch};
 use anyhow::anyhow;
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use runs::Runs;
-use serde_json::{Map, Value, json};
-use sizes::{Evenness, Sizes, evenness};
-use std::path::PathBuf;
-use steps::Steps;
+use serde_json::{Value, json};
 use world::World;
 
 /// Proofs that many signed: proving, verifying, bytes
@@ -37,11 +28,9 @@ use world::World;
   alphorn bench proof
   alphorn bench proof --n 64,65 --threads 1 --runs 3
   alphorn bench proof --n 1000 --preset fast,small --kernel avx2,avx512 --json proof.json
-  alphorn bench proof --n 512..1472:64 --threads 2 --runs 3
   alphorn bench proof --n 1,1000 --threads 2 --steps
   alphorn bench proof --wide --threads 2 --runs 1
   alphorn bench proof --children 2,4,7,16 --n 512 --threads 2
-  alphorn bench proof --children 2 --threads 2 --steps
   alphorn bench proof --entries 7,32 --threads 2 --runs 1
   alphorn bench proof --n 512,1000,1472 --threads 1 --emit-costs xmss-proof.json
   alphorn bench proof --n 512,669,768 --entries 2,7,8,32 --threads 1 --emit-costs xmss-cells.json
@@ -55,7 +44,7 @@ process had so far. Signatures and keys are those of different interop validator
 the time of the fastest warm run went; JSON always has it.
 
 With --children proofs of --n signatures each (512 by default, at most 768), half of them in the next
-as well, are merged to one proof of the union, beside one proof of all the signatures and the
+as well, are merged to one proof of the union, against one proof of all the signatures and the
 verification of the children one by one; more than 7 are merged level by level.
 
 With --entries proofs of so many committees become one, as the evidence of a block: committees of 32,768
@@ -65,17 +54,14 @@ keys takes of the verification; a bundle of more than 7 is a bundle of bundles.
 With --emit-costs the figures become the cost table of XMSS with collections as proofs, for the
 simulator: one thread, the first preset and the last kernel. Proofs that merge are merged for it,
 two and seven of at most 512 signatures, --runs times. With --entries as well it is the table of
-evidence of cells as proofs (proof/proof): merges of proofs and of merges, and bundles of so many.
-
-Lines `cited` are figures that others published or that were measured elsewhere; see docs/results/hashes.md.")]
+evidence of cells as proofs (proof/proof): merges of proofs and of merges, and bundles of so many.")]
 pub(crate) struct Args {
     /// Parameter set of XMSS
     #[arg(long, default_value_t = Set::Compact)]
     set: Set,
-    /// Numbers of signatures, or ranges with steps; 512, 1000 and what a proof takes by default, 8192
-    /// with --wide
-    #[arg(long, value_name = "N|A..B:STEP", value_delimiter = ',')]
-    n: Vec<Sizes>,
+    /// Numbers of signatures; 512, 1000 and what a proof takes by default, 8192 with --wide
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1 << 15))]
+    n: Vec<u32>,
     /// Presets of the commitment: fast (rate 1/4) and small (rate 1/16)
     #[arg(
         long,
@@ -93,18 +79,9 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u16).range(1..=64))]
     children: Vec<u16>,
     /// Bundle so many proofs instead, each of a committee of its own, a case each
-    #[arg(long, value_name = "N", value_delimiter = ',',
-          conflicts_with_all = ["children", "wide", "steps"],
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["children", "wide"],
           value_parser = clap::value_parser!(u16).range(1..=49))]
     entries: Vec<u16>,
-    /// Kernels: auto, portable, avx2 or avx512, a case each; or stark=LEVEL
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        default_value = "auto",
-        value_delimiter = ','
-    )]
-    kernel: Vec<String>,
     /// Numbers of threads, a case each
     #[arg(long, value_name = "N", default_value = "1,2", value_delimiter = ',',
           value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -116,10 +93,29 @@ pub(crate) struct Args {
     #[arg(long)]
     steps: bool,
     #[command(flatten)]
-    json: Json,
-    /// Write a cost table for the simulator
-    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
-    emit_costs: Option<PathBuf>,
+    output: Output,
+}
+
+const COLUMNS: [Column; 11] = [
+    ("signatures", "/n_signatures", count),
+    ("preset", "/preset", count),
+    ("kernel", "/kernel", count),
+    ("threads", "/threads", count),
+    ("prove", "/prove_ms/p50", ms),
+    ("a second", "/signatures_per_s", count),
+    ("cold", "/prove_ms/cold", ms),
+    ("proof", "/proof_bytes", bytes),
+    ("list", "/list_bytes", bytes),
+    ("verify", "/verify_ms", ms),
+    ("verify list", "/list_verify_ms", ms),
+];
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Proofs,
+    Merges,
+    Bundles,
 }
 
 /// What is measured together.
@@ -131,110 +127,130 @@ struct Point {
     signatures: usize,
 }
 
-/// The figures of a point, in seconds.
-struct Figures {
-    point: Point,
-    /// With where the time of the fastest one went.
-    prove: Runs<Steps>,
-    /// The list of the same signatures: verified before it is proved, or instead.
-    list_verify_s: f64,
+/// What a proof, a merge or a bundle takes, and the fields of its case.
+struct Made {
+    runs: Runs,
     verify_s: f64,
-    peak_rss_bytes: u64,
+    fields: Value,
+}
+
+impl Made {
+    /// With what all cases have.
+    fn new(point: Point, runs: Runs, verify_s: f64, mut fields: Value) -> Self {
+        fields["kernel"] = json!(point.kernel.name());
+        fields["threads"] = json!(point.threads);
+        fields["proof_bytes"] = json!(runs.bytes.len());
+        fields["phases_ms"] = json!(runs.steps().ms());
+        fields["peak_rss_bytes"] = json!(peak_rss_bytes());
+        Made {
+            runs,
+            verify_s,
+            fields,
+        }
+    }
+}
+
+/// A case that is to be measured.
+#[derive(Clone, Copy)]
+enum Job {
+    Proof(Point),
+    Merge(merges::Case),
+    Bundle(Point, usize),
+}
+
+impl Job {
+    /// Validators that it needs.
+    fn validators(&self) -> usize {
+        match self {
+            Job::Proof(point) | Job::Bundle(point, _) => point.signatures,
+            Job::Merge(case) => case.validators(),
+        }
+    }
+
+    fn measure(&self, world: &World, runs: usize) -> Result<Made> {
+        match *self {
+            Job::Proof(point) => measure(world, point, runs),
+            Job::Merge(case) => merges::measure(world, case, runs),
+            Job::Bundle(point, entries) => bundles::measure(world, point, entries, runs),
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = Report::begin("bench proof", 0);
-    let sink = args.json.sink();
-    let outputs = [args.emit_costs.as_deref(), sink.path()];
-    check_apart([], outputs.into_iter().flatten())?;
     args.check_lists()?;
-    let threads_max = args.threads_max();
-    let kernels = levels(&alphorn_stark::KERNELS, &args.kernel, threads_max)?;
-    let machine = Machine::with(threads_max, &alphorn_stark::KERNELS, &kernels);
     let provers = args.provers()?;
-    let first = *provers.first().ok_or_else(|| anyhow!("no preset"))?;
-    if !args.children.is_empty() {
-        return merges::run(args, &report, &sink, &kernels, first, &machine);
+    let (first, what) = (provers[0], args.what());
+    if !(args.children.is_empty() && args.entries.is_empty() || mergeable(&first)) {
+        let (set, preset) = (args.set, first.preset().name);
+        let why = "only proofs under the preset fast are merged or bundled";
+        return Err(anyhow!("--set {set} --preset {preset}: {why}").into());
     }
-    if !args.entries.is_empty() && args.emit_costs.is_none() {
-        return bundles::run(args, &report, &sink, &kernels, first, &machine);
-    }
-    if !args.entries.is_empty() && !merges::mergeable(&first) {
-        return Err(args.unbundled());
-    }
-    let sizes = args.sizes(first.signatures_max() as u32, "a proof")?;
-    let mut most = sizes.iter().copied().max().unwrap_or(1);
-    let wanted = kernels.last().map(|kernel| costs::Wanted {
+    let sizes = args.sizes(what, &first)?;
+    let threads = args.threads.iter().copied().max().unwrap_or(1).into();
+    let pool = options::pool(threads)?;
+    let of = &alphorn_stark::KERNELS;
+    let (bench, kernels) = args.output.begin("bench proof", threads, of)?;
+    let runs = usize::from(args.runs);
+    let jobs = args.jobs(what, &args.points(&provers, &kernels, &sizes));
+    let kernel = kernels.last().filter(|_| args.output.emit_costs.is_some());
+    let wanted = kernel.map(|kernel| costs::Wanted {
         proofs: first,
         kernel: *kernel,
         sizes: &sizes,
         entries: &args.entries,
-        runs: usize::from(args.runs),
+        runs,
     });
-    let wanted = wanted.filter(|_| args.emit_costs.is_some());
+    let needed = jobs.iter().map(Job::validators);
+    let needed = needed.chain(wanted.as_ref().map(costs::Wanted::validators));
+    let validators = needed.max().unwrap_or(1) as u32;
+    let world = World::new(args.set, validators, of.measured(), &pool)?;
+    let made = jobs.iter().map(|job| job.measure(&world, runs));
+    let made: Vec<Made> = made.collect::<Result<_>>()?;
+    let fields = args.say(&bench, what, sizes.len(), made);
     if let Some(wanted) = &wanted {
-        most = most.max(wanted.validators() as u32);
-    }
-    let world = args.world(most)?;
-    sink.say(&machine.line());
-    let points = args.points(&provers, &kernels, &sizes).into_iter();
-    let cases = points.map(|point| measure(&world, point, usize::from(args.runs)));
-    let cases: Vec<Figures> = cases.collect::<Result<_>>()?;
-    sink.say(&format!("\n{}", printed(&cases)));
-    for case in cases.iter().filter(|_| args.steps) {
-        sink.say(&format!("\n{}", case.prove.fastest.printed(&case.title())));
-    }
-    let even = evenness(&cases);
-    for even in &even {
-        sink.say(&format!("\n{}", even.printed()));
-    }
-    sink.say(&format!("\n{}", peers::printed()));
-    if let (Some(path), Some(wanted)) = (&args.emit_costs, &wanted) {
-        let table = costs::table(&world, wanted, &machine)?;
-        write_whole(path, table.as_bytes())?;
+        args.output.costs(|| costs::table(&world, wanted, &bench))?;
     }
     let config = json!({
         "set": args.set.name(),
         "n": sizes,
+        "children": args.children,
+        "entries": args.entries,
         "threads": args.threads,
         "runs": args.runs,
     });
-    let even = even.iter().map(Evenness::json).collect();
-    let cases = cases.iter().map(case).collect();
-    let fields = json!({
-        "cases": Value::Array(cases),
-        "evenness": Value::Array(even),
-        "peers": peers::json(),
-    });
-    sink.write(&report.object(&machine, "measured", &config, fields)?)
+    bench.end(&config, fields, None)
+}
+
+/// Whether proofs of a set under a preset can be merged.
+fn mergeable(proofs: &Proofs) -> bool {
+    proofs.mergeable() && proofs.preset().name == "fast"
 }
 
 impl Args {
-    /// Why there are no bundles.
-    fn unbundled(&self) -> Error {
-        let why = "only proofs under the preset fast are bundled";
-        anyhow!("--entries --set {}: {why}", self.set).into()
-    }
-
     /// Refuses cases that are there twice, and presets that nothing would measure.
     fn check_lists(&self) -> Result<()> {
+        distinct("--n", &self.n)?;
         distinct("--preset", &self.preset)?;
         distinct("--children", &self.children)?;
         distinct("--entries", &self.entries)?;
         distinct("--threads", &self.threads)?;
-        // With a cost table the proofs of each preset are measured too.
-        let alone = [
-            ("--children", !self.children.is_empty()),
-            (
-                "--entries",
-                !self.entries.is_empty() && self.emit_costs.is_none(),
-            ),
-        ];
-        match alone.into_iter().find(|(_, is_given)| *is_given) {
-            Some((option, _)) if self.preset.len() > 1 => {
-                Err(anyhow!("--preset with {option}: one preset is measured there").into())
-            }
-            _ => Ok(()),
+        let option = match self.what() {
+            What::Merges => "--children",
+            What::Bundles => "--entries",
+            What::Proofs => return Ok(()),
+        };
+        match self.preset.len() {
+            1 => Ok(()),
+            _ => Err(anyhow!("--preset with {option}: one preset is measured there").into()),
+        }
+    }
+
+    /// With a cost table the proofs of each preset are measured.
+    fn what(&self) -> What {
+        match () {
+            () if !self.children.is_empty() => What::Merges,
+            () if !self.entries.is_empty() && self.output.emit_costs.is_none() => What::Bundles,
+            () => What::Proofs,
         }
     }
 
@@ -250,21 +266,6 @@ impl Args {
                 Ok(presets.map(|preset| proofs(set, *preset)).collect())
             }
         }
-    }
-
-    fn threads_max(&self) -> usize {
-        usize::from(self.threads.iter().copied().max().unwrap_or(1))
-    }
-
-    /// Keys and signatures of so many validators.
-    fn world(&self, validators: u32) -> Result<World> {
-        let pool = options::pool(self.threads_max())?;
-        World::new(
-            self.set,
-            validators,
-            alphorn_stark::KERNELS.measured(),
-            &pool,
-        )
     }
 
     /// Every prover on every kernel and number of threads, at every size.
@@ -285,158 +286,159 @@ impl Args {
         points
     }
 
-    /// The numbers of signatures, none more than such a proof takes.
-    fn sizes(&self, max: u32, what: &str) -> Result<Vec<u32>> {
-        if self.n.is_empty() {
-            return Ok(match self.wide {
-                true => vec![8192],
-                false => vec![512, 1000, max],
-            });
+    /// A case of each point, or of each with every number of children or of entries.
+    fn jobs(&self, what: What, points: &[Point]) -> Vec<Job> {
+        let of = |point: Point| -> Vec<Job> {
+            let many = match what {
+                What::Proofs => return vec![Job::Proof(point)],
+                What::Merges => self.children.iter(),
+                What::Bundles => self.entries.iter(),
+            };
+            let job = |many: usize| match what {
+                What::Merges => Job::Merge(merges::Case::new(point, many)),
+                _ => Job::Bundle(point, many),
+            };
+            many.map(|many| job(usize::from(*many))).collect()
+        };
+        points.iter().copied().flat_map(of).collect()
+    }
+
+    /// Says what was measured; the fields of the report.
+    fn say(&self, bench: &Bench, what: What, numbers: usize, made: Vec<Made>) -> Value {
+        let (cases, runs): (Vec<Value>, Vec<Runs>) = made
+            .into_iter()
+            .map(|made| (made.fields, made.runs))
+            .unzip();
+        match what {
+            What::Proofs => bench.table(&cases, &COLUMNS),
+            What::Merges => bench.table(&cases, &merges::COLUMNS),
+            What::Bundles => bench.table(&cases, &bundles::COLUMNS),
         }
-        let sizes: Vec<u32> = self.n.iter().flat_map(|sizes| sizes.0.clone()).collect();
-        distinct("--n", &sizes)?;
-        match sizes.iter().find(|size| **size > max) {
-            None => Ok(sizes),
+        for runs in runs.iter().filter(|_| self.steps) {
+            let steps = runs.steps().printed("step of the fastest run");
+            bench.say(&format!("\n{steps}"));
+        }
+        let evenness = evenness(&cases, numbers);
+        for even in &evenness {
+            bench.say(&format!("\ntime of a signature, most to least: {even}"));
+        }
+        json!({ "cases": cases, "evenness": evenness })
+    }
+
+    /// The numbers of signatures, none more than such a proof takes.
+    fn sizes(&self, what: What, proofs: &Proofs) -> Result<Vec<u32>> {
+        let (name, max, own) = match what {
+            What::Proofs if self.wide => ("a proof", proofs.signatures_max(), vec![8192]),
+            What::Proofs => {
+                let max = proofs.signatures_max();
+                ("a proof", max, vec![512, 1000, max as u32])
+            }
+            What::Merges => ("a proof to merge", proofs.mergeable_max(), vec![512]),
+            What::Bundles => (
+                "a proof to bundle",
+                proofs.mergeable_max(),
+                vec![bundles::SIGNATURES],
+            ),
+        };
+        let max = max as u32;
+        if self.n.is_empty() {
+            let mut sizes: Vec<u32> = own.iter().map(|size| max.min(*size)).collect();
+            sizes.dedup();
+            return Ok(sizes);
+        }
+        match self.n.iter().find(|size| **size > max) {
+            None => Ok(self.n.clone()),
             Some(size) => {
                 let set = self.set;
-                Err(anyhow!("--n {size}: {what} of the set {set} takes at most {max}").into())
+                Err(anyhow!("--n {size}: {name} of the set {set} takes at most {max}").into())
             }
         }
     }
 }
 
 /// Proves, verifies, and verifies the list of the same signatures.
-fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
+fn measure(world: &World, point: Point, runs: usize) -> Result<Made> {
+    let Point {
+        proofs, signatures, ..
+    } = point;
     let pool = options::pool(point.threads)?;
     let exec = Exec::new(point.kernel, Some(&pool));
-    let registry = point.proofs.registry(exec, world.keys.clone(), 0)?;
-    let signed: Vec<Signed<'_>> = world.signed(point.signatures);
-    let (slot, message) = (world::SLOT, &world::MESSAGE);
-    let prove = Runs::of(runs, || {
+    let registry = proofs.registry(exec, world.keys.clone(), 0)?;
+    let signed = world.signed(signatures);
+    let prove = Runs::warm(runs, || {
         let clock = Clock::start();
         let exec = exec.with_watch(&clock);
-        let bytes = point
-            .proofs
-            .prove(exec, &registry, slot, message, &signed)?;
-        Ok((bytes, Steps::of(clock)))
+        let bytes = proofs.prove(exec, &registry, world::SLOT, &world::MESSAGE, &signed)?;
+        Ok((bytes, clock.end()))
     })?;
-    let signers = world.signers(point.signatures);
-    let verify_s = runs::verified(&point, &registry, &signers, &prove.bytes, runs)?;
-    let items = world.items(point.signatures);
-    let (list_verify_s, verdicts) = super::least(runs.max(3), || {
-        verify_batch(point.proofs.set(), &items, exec)
-    });
+    let signers = world.signers(0..signatures);
+    let verify_s = verified(&point, &registry, &signers, &prove.bytes, runs)?;
+    let items = world.items(signatures);
+    let (list_verify_s, verdicts) = least(runs.max(3), || verify_batch(proofs.set(), &items, exec));
     if verdicts.contains(&false) {
         return Err(Error::Check("a signature of this run does not hold".into()));
     }
-    Ok(Figures {
-        point,
-        prove,
-        list_verify_s,
-        verify_s,
-        peak_rss_bytes: peak_rss_bytes(),
-    })
-}
-
-impl Figures {
-    /// Seconds of one signature.
-    fn each_s(&self) -> f64 {
-        self.prove.median_s() / self.point.signatures as f64
-    }
-
-    /// What was measured.
-    fn title(&self) -> String {
-        let point = self.point;
-        let (preset, kernel) = (point.proofs.preset().name, point.kernel);
-        let (signatures, threads) = (point.signatures, point.threads);
-        format!("{signatures}, {preset}, {kernel}, {threads} threads")
-    }
-
-    fn signatures_per_s(&self) -> f64 {
-        self.point.signatures as f64 / self.prove.median_s()
-    }
-}
-
-fn printed(cases: &[Figures]) -> String {
-    let row = |case: &Figures| {
-        let Point {
-            proofs,
-            kernel,
-            threads,
-            signatures,
-        } = case.point;
-        let list = signatures * proofs.set().params().signature_bytes;
-        vec![
-            (
-                "signatures",
-                format!("{signatures}, {}", proofs.preset().name),
-            ),
-            ("kernel", kernel.to_string()),
-            ("threads", threads.to_string()),
-            ("prove", text::seconds(case.prove.median_s())),
-            ("rate", format!("{:.0}/s", case.signatures_per_s())),
-            ("cold", text::seconds(case.prove.cold_s)),
-            ("proof", text::bytes(case.prove.bytes.len() as u64)),
-            ("list", text::bytes(list as u64)),
-            ("verify", text::seconds(case.verify_s)),
-            ("verify list", text::seconds(case.list_verify_s)),
-            ("peak memory", text::bytes(case.peak_rss_bytes)),
-        ]
-    };
-    columns(cases.iter().map(row))
-}
-
-fn case(figures: &Figures) -> Value {
-    let Point {
-        proofs,
-        kernel,
-        threads,
-        signatures,
-    } = figures.point;
-    let sizes = proofs.sizes(signatures);
-    let parts = proofs.parts(signatures).into_iter();
-    let parts: Map<String, Value> = parts
-        .map(|part| {
-            (
-                part.name.to_owned(),
-                json!(part.elements as f64 * 31.0 / 8.0),
-            )
-        })
-        .collect();
-    json!({
+    let fields = json!({
         "bench": "proof",
         "set": proofs.set().name(),
         "preset": proofs.preset().name,
-        "class": if sizes.slices <= 64 { 64 } else { 256 },
-        "proof_kind": "leaf",
         "n_signatures": signatures,
-        "n_children": 0,
-        "groups": sizes.groups,
-        "slices": sizes.slices,
-        "threads": threads,
-        "kernel": kernel.name(),
-        "warm": true,
-        "reps": figures.prove.warm_s.len(),
         "prove_ms": {
-            "p50": figures.prove.median_s() * 1e3,
-            "p90": figures.prove.quantile_s(0.9) * 1e3,
-            "min": figures.prove.quantile_s(0.0) * 1e3,
-            "cold": figures.prove.cold_s * 1e3,
+            "p50": prove.median_s() * 1e3,
+            "p90": prove.quantile_s(0.9) * 1e3,
+            "min": prove.quantile_s(0.0) * 1e3,
+            "cold": prove.cold_s() * 1e3,
         },
-        "phases_ms": figures.prove.fastest.json(),
-        "signatures_per_s": figures.signatures_per_s(),
-        "proof_bytes": figures.prove.bytes.len(),
-        "proof_bytes_max_by_part": parts,
-        "header_bytes": sizes.header_bytes,
-        "verify_ms": figures.verify_s * 1e3,
+        "signatures_per_s": signatures as f64 / prove.median_s(),
+        "verify_ms": verify_s * 1e3,
         "list_bytes": signatures * proofs.set().params().signature_bytes,
-        "list_verify_ms": figures.list_verify_s * 1e3,
-        "peak_rss_bytes": figures.peak_rss_bytes,
-        "security_bits": proofs.security().least_bits(),
-        "regime": REGIME,
-        "cells": sizes.cells,
-        "permutations": sizes.permutations,
-        "fractions": sizes.fractions,
-        "kind": "measured",
-    })
+        "list_verify_ms": list_verify_s * 1e3,
+    });
+    Ok(Made::new(point, prove, verify_s, fields))
+}
+
+/// Seconds of a verification on one thread, the least of some.
+fn verified(
+    point: &Point,
+    registry: &ProofRegistry,
+    signers: &Bitfield,
+    bytes: &[u8],
+    runs: usize,
+) -> Result<f64> {
+    let claimed = Claimed {
+        slot: world::SLOT,
+        message: &world::MESSAGE,
+        signers,
+    };
+    let exec = Exec::new(point.kernel, None);
+    let verify = || point.proofs.verify(exec, registry, &claimed, bytes);
+    verify().map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
+    Ok(least(runs.max(3), verify).0)
+}
+
+/// From here on the time of a signature should hardly depend on their number.
+const EVEN_FROM: u64 = 512;
+
+/// How many times longer a signature takes at one number than at another, of each preset, kernel and number of
+/// threads; their cases are in turn, as many as there are numbers.
+fn evenness(cases: &[Value], numbers: usize) -> Vec<Value> {
+    let per_s = |case: &Value| {
+        let is_large = case["n_signatures"].as_u64() >= Some(EVEN_FROM);
+        case["signatures_per_s"].as_f64().filter(|_| is_large)
+    };
+    let ratio = |of: &[Value]| {
+        let per_s: Vec<f64> = of.iter().filter_map(per_s).collect();
+        let most = per_s.iter().copied().fold(0.0, f64::max);
+        let least = per_s.iter().copied().fold(f64::INFINITY, f64::min);
+        let [preset, kernel, threads] = ["preset", "kernel", "threads"].map(|name| &of[0][name]);
+        (per_s.len() > 1).then(|| {
+            json!({
+                "preset": preset,
+                "kernel": kernel,
+                "threads": threads,
+                "ratio": most / least,
+            })
+        })
+    };
+    cases.chunks(numbers.max(1)).filter_map(ratio).collect()
 }

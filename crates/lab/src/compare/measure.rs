@@ -22,7 +22,7 @@ const EPOCH: Epoch = Epoch(0);
 const RUNS: usize = 3;
 
 /// Numbers of overlapping collections that are merged.
-pub(super) const MERGES: [usize; 2] = [2, 4];
+const MERGES: [usize; 2] = [2, 4];
 
 /// A scheme, and keys of all validators of the committee.
 pub(super) struct Inputs<S: Scheme> {

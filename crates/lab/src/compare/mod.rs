@@ -14,6 +14,7 @@ use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
 use crate::report::{Report, note, target, write_whole};
+use crate::sim::table::csv;
 use crate::text;
 use alphorn_bls::{Bls, Costs};
 use alphorn_exec::{Backend, Exec};
@@ -143,12 +144,12 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let verdict = tables::verdict(&rows, &million, network);
     sink.say(&format!("\n{}", verdict.join("\n")));
-    if let Some(path) = &args.csv {
-        write_whole(path, tables::csv(&rows).as_bytes())?;
-    }
     let cases = tables::cases_json(&rows);
+    if let Some(path) = &args.csv {
+        write_whole(path, csv(&tables::lines(&cases)).as_bytes())?;
+    }
     if let Some(path) = &args.html {
-        let page = page::page(&rows, &cases, &million, network, &machine, &verdict);
+        let page = page::page(&rows, &json!(cases), &million, network, &machine, &verdict);
         write_whole(path, page.as_bytes())?;
     }
     let fields = json!({ "cases": cases, "million": tables::million_json(&million) });

@@ -1,7 +1,7 @@
-//! The figures as tables, as CSV, as JSON, and in words.
+//! The figures as tables, as JSON, and in words.
 
 use super::Row;
-use super::measure::{Case, MERGES, Merge, Times};
+use super::measure::{Case, Merge, Times};
 use super::million::{Million, Network, VALIDATORS};
 use crate::report::{parted, table};
 use crate::text;
@@ -305,60 +305,25 @@ fn verify_s(row: &Row) -> f64 {
         .map_or(f64::INFINITY, |times| times.verify_s)
 }
 
-const CSV_HEAD: &str = "form,votes,cells,threads,public_key_bytes,signature_bytes,aggregate_bytes,\
-collection_bytes,support_bytes,classical_bits,quantum_bits,prepare_s,sign_s,plain_s,\
-aggregate_s,collect_s,verify_s,peak_rss_bytes,merge2_votes,merge2_bytes,merge2_s,merge2_verify_s,\
-merge4_votes,merge4_bytes,merge4_s,merge4_verify_s";
-
-/// A line for each case and number of threads; what does not exist is empty.
-pub(super) fn csv(rows: &[Row]) -> String {
-    let mut text = CSV_HEAD.to_owned() + "\n";
-    for Row { name, case } in rows {
-        for times in &case.times {
-            let security = &case.abilities.security;
-            let mut fields = vec![
-                name.to_string(),
-                case.votes.to_string(),
-                case.cells.to_string(),
-                times.threads.to_string(),
-                case.sizes.public_key_bytes.to_string(),
-                case.sizes.signature_bytes.to_string(),
-                case.aggregate_bytes.to_string(),
-                case.collection_bytes.to_string(),
-                case.support_bytes().to_string(),
-                security.classical_bits.to_string(),
-                security.quantum_bits.to_string(),
-                times.prepare_s.to_string(),
-                times.sign_s.to_string(),
-                times.plain_s.to_string(),
-                times.aggregate_s.to_string(),
-                times.collect_s.to_string(),
-                times.verify_s.to_string(),
-                times
-                    .peak_rss_bytes
-                    .map_or(String::new(), |bytes| bytes.to_string()),
-            ];
-            for collections in MERGES {
-                let merge = times.merges.iter().find(|m| m.collections == collections);
-                fields.extend(match merge {
-                    None => [const { String::new() }; 4],
-                    Some(merge) => [
-                        merge.votes.to_string(),
-                        merge.bytes.to_string(),
-                        merge.merge_s.to_string(),
-                        merge.verify_s.to_string(),
-                    ],
-                });
+/// A line for each case and number of threads.
+pub(super) fn lines(cases: &[Value]) -> Vec<Value> {
+    let of = |case: &Value| -> Vec<Value> {
+        let times = case["times"].as_array().into_iter().flatten();
+        let line = |times: &Value| {
+            let mut line = case.clone();
+            line["times"] = times.clone();
+            for merge in times["merges"].as_array().into_iter().flatten() {
+                line[format!("merge{}", merge["collections"])] = merge.clone();
             }
-            text.push_str(&fields.join(","));
-            text.push('\n');
-        }
-    }
-    text
+            line
+        };
+        times.map(line).collect()
+    };
+    cases.iter().flat_map(of).collect()
 }
 
 /// Every case with all its times.
-pub(super) fn cases_json(rows: &[Row]) -> Value {
+pub(super) fn cases_json(rows: &[Row]) -> Vec<Value> {
     let merge = |merge: &Merge| {
         json!({
             "collections": merge.collections,

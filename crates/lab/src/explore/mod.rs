@@ -14,6 +14,7 @@ use crate::options::{self, Common, distinct};
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::report::{Report, target, write_whole};
+use crate::sim::table::csv;
 use crate::text;
 use alphorn_proto::slot::Timing;
 use alphorn_scheme::model::CostTable;
@@ -193,15 +194,19 @@ pub fn run(args: &Args) -> Result<()> {
     let verdict = verdict::verdict(&rows, &args.transport);
     let words: Vec<&str> = verdict.iter().map(|line| line.text.as_str()).collect();
     sink.say(&format!("\n{}", words.join("\n")));
-    if let Some(path) = &args.csv {
-        write_whole(
-            path,
-            output::csv(&rows, &args.transport, &ground).as_bytes(),
-        )?;
-    }
     let cases = output::json(&rows, &args.transport, &ground);
+    if let Some(path) = &args.csv {
+        write_whole(path, csv(&cases).as_bytes())?;
+    }
     if let Some(path) = &args.html {
-        let page = page::page(&rows, &args.transport, &ground, &cases, &head, &verdict);
+        let page = page::page(
+            &rows,
+            &args.transport,
+            &ground,
+            &json!(cases),
+            &head,
+            &verdict,
+        );
         write_whole(path, page.as_bytes())?;
     }
     sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));

@@ -1,4 +1,4 @@
-//! The figures of a sweep as a table, as CSV and as JSON.
+//! The figures of a sweep as a table and as JSON.
 
 use super::Row;
 use super::network::Transport;
@@ -317,62 +317,8 @@ pub(super) fn table(rows: &[Row<'_>], transports: &[Transport], ground: &Ground)
     lines.join("\n")
 }
 
-/// A line for each point; what does not exist is empty.
-pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> String {
-    let mut text = "scheme,topology,profile,units,slot,committees,aggregators,collectors,replicas,\
-                    adversary_pct,votes,counted,\
-                    two_thirds_s,everywhere_s,sent_p50_bytes,sent_p99_bytes,cpu_p99_s,block_bytes"
-        .to_owned();
-    for transport in transports {
-        text += &format!(",{}_s", transport.name());
-    }
-    text += ",fits,why\n";
-    let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-    let number = |number: Option<u16>| optional(number.map(f64::from));
-    for row in rows {
-        let point = &row.point;
-        let mut fields = vec![
-            quoted(&point.costs.scheme),
-            point.topology.name().into(),
-            point.profile.name().into(),
-            quoted(&point.units(ground)),
-            quoted(&point.timing(ground).to_string()),
-            number(point.committees()),
-            number(point.aggregators()),
-            number(point.collectors()),
-            number(point.replicas()),
-            point.adversary_pct.to_string(),
-        ];
-        match &row.outcome {
-            Ok(slot) => fields.extend([
-                slot.votes.to_string(),
-                slot.counted.to_string(),
-                optional(slot.two_thirds_s),
-                optional(slot.everywhere_s),
-                slot.sent_p50.to_string(),
-                slot.sent_p99.to_string(),
-                slot.cpu_p99_s.to_string(),
-                slot.block.bytes.to_string(),
-            ]),
-            Err(_) => fields.extend([const { String::new() }; 8]),
-        }
-        fields.extend(row.travel_s.iter().map(|seconds| optional(*seconds)));
-        let why = objection(row);
-        fields.push(why.is_none().to_string());
-        fields.push(quoted(&why.unwrap_or_default()));
-        text += &fields.join(",");
-        text.push('\n');
-    }
-    text
-}
-
-/// A text as a field of CSV, whatever is in it (RFC 4180).
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
-}
-
 /// Every point with all figures.
-pub(super) fn json(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> Value {
+pub(super) fn json(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> Vec<Value> {
     let case = |row: &Row<'_>| {
         let point = &row.point;
         let travel = transports.iter().zip(&row.travel_s);

@@ -13,7 +13,7 @@ mod replay;
 mod rounds;
 mod run;
 pub(crate) mod source;
-mod table;
+pub(crate) mod table;
 mod trace;
 mod work;
 

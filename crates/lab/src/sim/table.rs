@@ -47,11 +47,15 @@ impl Table {
         Ok(Table { columns, rows })
     }
 
-    /// Columns are the paths of what is no object, as `loss.best1`.
     fn json(text: &str, rows: &str) -> anyhow::Result<Table> {
         let report: Value = serde_json::from_str(text)?;
         let items = report.get(rows).and_then(Value::as_array);
         let items = items.with_context(|| format!("no array {rows:?}"))?;
+        Ok(Self::of(items))
+    }
+
+    /// Columns are the paths of what is no object, as `loss.best1`.
+    fn of(items: &[Value]) -> Table {
         let mut columns: Vec<String> = Vec::new();
         let mut cells: Vec<Vec<(String, String)>> = Vec::new();
         for item in items {
@@ -72,7 +76,7 @@ impl Table {
             columns.iter().map(cell).collect()
         };
         let rows = cells.into_iter().map(row).collect();
-        Ok(Table { columns, rows })
+        Table { columns, rows }
     }
 
     /// Keeps the rows whose column has this value.
@@ -91,6 +95,27 @@ impl Table {
     fn position(&self, name: &str) -> anyhow::Result<usize> {
         let at = self.columns.iter().position(|column| column == name);
         at.with_context(|| format!("no column {name:?}, there are {}", self.columns.join(", ")))
+    }
+}
+
+/// The cases of a report as CSV, without what they have lists of: a line each, by the paths of their fields.
+pub(crate) fn csv(cases: &[Value]) -> String {
+    let table = Table::of(cases);
+    let is_listed = |name: &String| name.split('.').any(|part| part.parse::<usize>().is_ok());
+    let is_kept: Vec<bool> = table.columns.iter().map(|name| !is_listed(name)).collect();
+    let line = |cells: &Vec<String>| {
+        let kept = cells.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
+        let kept: Vec<String> = kept.map(|(cell, _)| quoted(cell)).collect();
+        kept.join(",") + "\n"
+    };
+    line(&table.columns) + &table.rows.iter().map(line).collect::<String>()
+}
+
+/// A text as a field of CSV (RFC 4180).
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
     }
 }
 
@@ -152,6 +177,18 @@ mod tests {
         assert_eq!(error, "no column \"y\", there are name, a, b, x");
         assert!(Table::csv("a,b\n1\n").is_err());
         assert!(Table::csv("").is_err());
+    }
+
+    #[test]
+    fn cases_are_written_as_they_are_read() {
+        let cases = [
+            serde_json::json!({ "a": { "b": 1.5 }, "list": [1, 2], "why": "so, \"he\" said" }),
+            serde_json::json!({ "a": { "b": null }, "c": true }),
+        ];
+        let text = csv(&cases);
+        assert_eq!(text, "a.b,why,c\n1.5,\"so, \"\"he\"\" said\",\n,,true\n");
+        let table = Table::csv(&text).unwrap();
+        assert_eq!(table.column("why").unwrap(), ["so, \"he\" said", ""]);
     }
 
     #[test]

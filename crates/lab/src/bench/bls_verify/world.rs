@@ -1,11 +1,11 @@
 //! What is verified: keys, supports and real signatures of a topic.
 
+use crate::bench::supports::Planes;
 use crate::error::Result;
 use crate::keycache;
 use crate::progress::Bars;
 use alphorn_bls::{
-    Bls, CollectionItem, EpochKeys, InteropKey, KeyTable, SIGNATURE_BYTES, Workspace, interop_keys,
-    sign,
+    Bls, CollectionItem, EpochKeys, InteropKey, SIGNATURE_BYTES, Workspace, interop_keys, sign,
 };
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Claim, Ctx, Evidence, Layer, Role, Scheme, Statement};
@@ -23,12 +23,9 @@ pub(super) struct World<'s> {
     supports: Vec<Planes<'s>>,
     /// The claim that each support signed.
     pub(super) groups: Vec<Claim>,
-    /// Single signatures: what stands beside the groups, or votes.
+    /// What comes with each: a proof of selection (one message for all) and an envelope (a message each).
     pub(super) singles: Vec<Claim>,
 }
-
-/// A collection: its committee, the planes of its support.
-type Planes<'s> = (usize, Vec<&'s [u64]>);
 
 /// The keys of an epoch whose validators are the interop keys in their order.
 pub(super) fn epoch_keys(
@@ -45,35 +42,6 @@ pub(super) fn epoch_keys(
     let ctx = &mut Ctx::single(&mut scratch);
     let keys = scheme.keys(&Arc::new(interop.registry), &Arc::new(assignment), ctx);
     Ok(keys.map_err(anyhow::Error::from)?)
-}
-
-impl World<'_> {
-    /// The table of the groups.
-    pub(super) fn table(&self) -> &KeyTable {
-        self.keys.table()
-    }
-
-    /// The groups, as other verifiers take them.
-    pub(super) fn items(&self) -> Vec<CollectionItem<'_>> {
-        let supports = self.supports.iter().zip(&self.groups);
-        supports
-            .map(|((committee, planes), claim)| CollectionItem {
-                committee: *committee,
-                planes,
-                message: claim.message(),
-                signature: signature_of(claim),
-            })
-            .collect()
-    }
-}
-
-/// The bytes that are to prove a claim.
-pub(super) fn signature_of(claim: &Claim) -> &[u8] {
-    match claim {
-        Claim::One { signature, .. } => signature,
-        Claim::Selected { proof, .. } => proof,
-        Claim::Group { evidence, .. } => &evidence.bytes,
-    }
 }
 
 fn message(label: &str, i: u64) -> [u8; 32] {
@@ -106,13 +74,10 @@ fn selected(key: &InteropKey, validator: usize) -> Claim {
 }
 
 impl<'s> World<'s> {
-    /// Supports with real signatures, made by the sums of the signers' interop keys; beside each a proof
-    /// of selection (one message for all) and an envelope (a message each).
-    pub(super) fn of_supports(
+    /// Supports with real signatures, made by the sums of the signers' interop keys.
+    pub(super) fn new(
         keys: &'s EpochKeys,
-        layer: Layer,
         supports: Vec<Planes<'s>>,
-        messages: u64,
         pool: &rayon::ThreadPool,
     ) -> Self {
         let layout = keys.assignment().layout();
@@ -120,101 +85,78 @@ impl<'s> World<'s> {
             0..u64::from(layout.validators()),
             Exec::new(Backend::Portable, Some(pool)),
         );
+        let vote = message("vote", 0);
         let signed = |i: usize| {
             let (committee, planes) = &supports[i];
             let range = layout.committee_range(*committee as u16);
-            let message = message("vote", i as u64 % messages);
             let members = &interop[range.start as usize..range.end as usize];
             let group = Claim::Group {
                 statement: Statement {
-                    layer,
+                    layer: Layer::Collection,
                     first: range.start,
                     len: range.end - range.start,
                     slot: SLOT,
-                    message,
+                    message: vote,
                 },
                 evidence: Evidence {
                     support: Arc::new(support_of(planes, members.len())),
-                    bytes: Arc::from(signature(members, planes, &message)),
+                    bytes: Arc::from(signature(members, planes, &vote)),
                 },
             };
             let sender = range.start as usize + i % members.len().max(1);
-            let envelope = self::message("envelope", i as u64);
+            let envelope = message("envelope", i as u64);
             let key = &interop[sender];
-            let beside = [
+            let singles = [
                 selected(key, sender),
                 one(key, sender, Role::Collection, envelope),
             ];
-            (group, beside)
+            (group, singles)
         };
-        let (groups, beside): (Vec<_>, Vec<_>) =
+        let (groups, singles): (Vec<_>, Vec<_>) =
             pool.install(|| (0..supports.len()).into_par_iter().map(signed).unzip());
         World {
             keys,
             supports,
             groups,
-            singles: beside.into_iter().flatten().collect(),
+            singles: singles.into_iter().flatten().collect(),
         }
     }
 
-    /// One vote of every key.
-    pub(super) fn of_votes(keys: &'s EpochKeys, messages: u64, pool: &rayon::ThreadPool) -> Self {
-        let count = u64::from(keys.assignment().layout().validators());
-        let interop = interop_keys(0..count, Exec::new(Backend::Portable, Some(pool)));
-        let vote = |i: usize| {
-            one(
-                &interop[i],
-                i,
-                Role::Vote,
-                message("vote", i as u64 % messages),
-            )
-        };
-        World {
-            keys,
-            supports: Vec::new(),
-            groups: Vec::new(),
-            singles: pool.install(|| (0..interop.len()).into_par_iter().map(vote).collect()),
-        }
+    /// The groups, as other verifiers take them.
+    pub(super) fn items(&self) -> Vec<CollectionItem<'_>> {
+        let supports = self.supports.iter().zip(&self.groups);
+        supports
+            .filter_map(|((committee, planes), claim)| match claim {
+                Claim::Group { evidence, .. } => Some(CollectionItem {
+                    committee: *committee,
+                    planes,
+                    message: claim.message(),
+                    signature: &evidence.bytes,
+                }),
+                Claim::One { .. } | Claim::Selected { .. } => None,
+            })
+            .collect()
     }
 
     /// The groups that nobody signed, ascending: no signature proves them.
     pub(super) fn unsigned(&self) -> Vec<usize> {
-        let is_unsigned = |claim: &Claim| match claim {
-            Claim::Group { evidence, .. } => !evidence.support.signers().any(),
-            Claim::One { .. } | Claim::Selected { .. } => false,
-        };
-        let groups = self.groups.iter().enumerate();
-        groups
-            .filter(|(_, claim)| is_unsigned(claim))
+        let is_unsigned = |(_, planes): &Planes<'_>| planes.iter().all(|plane| is_empty(plane));
+        let numbered = self.supports.iter().enumerate();
+        numbered
+            .filter(|(_, support)| is_unsigned(support))
             .map(|(at, _)| at)
             .collect()
     }
 
-    /// What is damaged, and first of all verified: the groups, or votes where there are none.
-    pub(super) fn inner(&self) -> &[Claim] {
-        match self.groups.is_empty() {
-            true => &self.singles,
-            false => &self.groups,
-        }
-    }
-
-    /// Swaps the signatures of `bad` inner claims for a valid point that signs something else; their
-    /// indices.
+    /// Swaps the signatures of `bad` groups for a valid point that signs something else; their indices.
     pub(super) fn damage(&mut self, bad: usize) -> Vec<usize> {
         let key = InteropKey::new(u64::MAX).to_secret_key();
         let other: Arc<[u8]> = Arc::from(sign(&key, b"another message").to_bytes());
-        let claims = match self.groups.is_empty() {
-            true => &mut self.singles,
-            false => &mut self.groups,
-        };
-        let n = claims.len();
-        let bad = bad.min(n);
+        let n = self.groups.len();
         let mut chosen: Vec<usize> = (0..bad).map(|k| (k * n / bad.max(1) + 7) % n).collect();
         for &i in &chosen {
-            match &mut claims[i] {
-                Claim::One { signature, .. } => *signature = other.clone(),
-                Claim::Selected { proof, .. } => *proof = other.clone(),
-                Claim::Group { evidence, .. } => evidence.bytes = other.clone(),
+            if let Claim::Group { evidence, .. } = &mut self.groups[i] {
+                evidence.bytes = other.clone();
             }
         }
         chosen.sort_unstable();
@@ -223,11 +165,13 @@ impl<'s> World<'s> {
     }
 }
 
+fn is_empty(plane: &[u64]) -> bool {
+    plane.iter().all(|word| *word == 0)
+}
+
 /// The support over `len` positions that planes say, which has no empty one above.
 fn support_of(planes: &[&[u64]], len: usize) -> Support {
-    let used = planes
-        .iter()
-        .rposition(|plane| plane.iter().any(|word| *word != 0));
+    let used = planes.iter().rposition(|plane| !is_empty(plane));
     let used = &planes[..=used.unwrap_or(0)];
     let bits = used
         .iter()

@@ -1,9 +1,8 @@
 //! The cost table that the simulator charges for coding: the same operations over a grid of sizes.
 
-use super::clock::Times;
 use super::ristretto::Bench;
 use super::{Shape, rs};
-use crate::machine::Machine;
+use crate::bench::harness;
 use alphorn_exec::Backend;
 use alphorn_rlnc::{Cut, SHARD_BYTES_MAX, Strategy};
 use alphorn_scheme::model::{CodeCost, CodeOp, CodeTable, FigureKind, SCHEMA};
@@ -21,17 +20,17 @@ const SHARDS: [u16; 3] = [16, 64, 256];
 const BATCHES: [usize; 3] = [1, 10, 64];
 
 /// Measures the grid with one kernel and writes it as JSON.
-pub(super) fn table(backend: Backend, machine: &Machine, seed: u64) -> Result<String> {
+pub(super) fn table(backend: Backend, bench: &harness::Bench) -> Result<String> {
     let mut ops = Vec::new();
     for bytes in PAYLOADS {
-        ops.extend(rlnc(backend, bytes, seed)?);
-        ops.extend(reed_solomon(bytes, seed)?);
+        ops.extend(rlnc(backend, bytes)?);
+        ops.extend(reed_solomon(bytes)?);
     }
     ops.sort_by_key(|row| (row.op, row.n, row.m));
     level(&mut ops);
     let table = CodeTable {
         schema: SCHEMA,
-        machine: machine.line(),
+        machine: bench.machine.line(),
         kind: FigureKind::Measured,
         ops,
     };
@@ -50,22 +49,22 @@ fn level(ops: &mut [CodeCost]) {
 }
 
 /// One row; a code holds the payload, its chunks, and what it works on: about three times the bytes.
-fn row(op: CodeOp, n: usize, bytes: usize, times: Times) -> CodeCost {
+fn row(op: CodeOp, n: usize, bytes: usize, ns: f64) -> CodeCost {
     CodeCost {
         op,
         n: n as u64,
         m: bytes as u64,
-        ns: times.median_ns as u64,
+        ns: ns as u64,
         memory_bytes: 3 * bytes as u64,
     }
 }
 
-fn rlnc(backend: Backend, bytes: usize, seed: u64) -> Result<Vec<CodeCost>> {
+fn rlnc(backend: Backend, bytes: usize) -> Result<Vec<CodeCost>> {
     let auto = Cut::auto(Strategy::Rlnc, bytes).chunks;
     let mut rows = Vec::new();
     for chunks in CHUNKS {
-        let mut bench = Bench::new(backend, &Shape::of_chunks(bytes, chunks), seed)?;
-        let mut add = |op, n, times| rows.push(row(op, n, bytes, times));
+        let mut bench = Bench::new(backend, &Shape::of_chunks(bytes, chunks))?;
+        let mut add = |op, n, ns| rows.push(row(op, n, bytes, ns));
         add(CodeOp::RlncCommit, chunks.into(), bench.propose());
         add(CodeOp::RlncDecode, chunks.into(), bench.decode());
         // Chunks as long as the policy cuts them, or more of them if more are combined.
@@ -74,24 +73,24 @@ fn rlnc(backend: Backend, bytes: usize, seed: u64) -> Result<Vec<CodeCost>> {
         }
         if auto == chunks {
             for count in BATCHES {
-                add(CodeOp::RlncVerify, count, bench.verify(count, None).0);
+                add(CodeOp::RlncVerify, count, bench.verify(count));
             }
         }
     }
     Ok(rows)
 }
 
-fn reed_solomon(bytes: usize, seed: u64) -> Result<Vec<CodeCost>> {
+fn reed_solomon(bytes: usize) -> Result<Vec<CodeCost>> {
     let mut rows = Vec::new();
     for data in SHARDS {
         // Fewer shards than may carry so much are those that may.
         let least = bytes.div_ceil(SHARD_BYTES_MAX as usize);
         let cut = Cut::rs(data.max(u16::try_from(least)?));
-        let bench = rs::Bench::new(bytes, cut, seed)?;
+        let bench = rs::Bench::new(bytes, cut)?;
         rows.push(row(CodeOp::RsEncode, data.into(), bytes, bench.encode()));
         rows.push(row(CodeOp::RsDecode, data.into(), bytes, bench.decode()?));
     }
-    let bench = rs::Bench::new(bytes, Cut::auto(Strategy::Rs, bytes), seed)?;
+    let bench = rs::Bench::new(bytes, Cut::auto(Strategy::Rs, bytes))?;
     for count in BATCHES {
         rows.push(row(CodeOp::RsVerify, count, bytes, bench.verify(count)?));
     }

@@ -1,7 +1,7 @@
-//! What others do: curve25519-dalek on the same sums, published figures.
+//! What others do in the same run: curve25519-dalek on the same sums.
 
-use super::clock::{Times, measure};
-use super::{Shape, ristretto::BATCH};
+use super::{Peer, SEED, Shape, ristretto::BATCH};
+use crate::timing::median_ns;
 use alphorn_exec::Backend;
 use alphorn_rlnc::{Generators, Mode, Row, Scalar};
 use anyhow::{Context, Result, ensure};
@@ -13,63 +13,21 @@ use curve25519_dalek::traits::{VartimeMultiscalarMul, VartimePrecomputedMultisca
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// Measured or published time of a peer.
-#[derive(Clone, Debug)]
-pub(super) struct Baseline {
-    pub(super) op: &'static str,
-    pub(super) name: &'static str,
-    pub(super) median_ns: f64,
-    pub(super) least_ns: f64,
-    pub(super) kind: &'static str,
-}
+/// Its multiscalar multiplication in variable time.
+const PLAIN: &str = "dalek5_vartime";
+/// That over its precomputed tables, where points are fixed.
+const TABLES: &str = "dalek5_precomputed";
+/// Its arithmetic of scalars.
+const SCALARS: &str = "dalek5_scalars";
 
-impl Baseline {
-    fn measured(op: &'static str, name: &'static str, times: Times) -> Baseline {
-        Baseline {
-            op,
-            name,
-            median_ns: times.median_ns,
-            least_ns: times.least_ns,
-            kind: "measured",
-        }
-    }
-}
-
-/// The proof of concept behind the proposal (potuz/rlnc_poc, with curve25519-dalek 4.1.3), 10 chunks
-/// of 380 elements on one thread of a Zen 5: nanoseconds. Not measured in this run.
-const PROOF_OF_CONCEPT: [(&str, f64); 6] = [
-    ("propose", 26_500_000.0),
-    ("verify_single", 2_810_000.0),
-    ("verify_batch_10", 2_810_000.0),
-    ("recode", 332_000.0),
-    ("decode", 3_540_000.0),
-    ("receive_all", 31_000_000.0),
-];
-
-/// What the proof of concept takes, for the one shape that it was measured with.
-pub(super) fn proof_of_concept(shape: &Shape) -> Vec<Baseline> {
-    if (shape.cut.chunks, shape.elements) != (10, 380) {
-        return Vec::new();
-    }
-    let cited = |(op, ns)| Baseline {
-        op,
-        name: "rlnc_poc",
-        median_ns: ns,
-        least_ns: ns,
-        kind: "cited",
-    };
-    PROOF_OF_CONCEPT.map(cited).to_vec()
-}
-
-/// The same sums of points and scalars by curve25519-dalek, every operation timed as a whole: by its
-/// multiscalar multiplication in variable time, and over its precomputed tables where points are fixed.
+/// The same sums of points and scalars by curve25519-dalek, every step timed as a whole.
 ///
 /// # Errors
 /// If its commitments differ from ours: then the columns would not compare like with like.
-pub(super) fn dalek(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
+pub(super) fn dalek(shape: &Shape) -> Result<Vec<Peer>> {
     let (chunks, elements) = (usize::from(shape.cut.chunks), shape.elements as usize);
-    let points = generators(shape.elements, seed)?;
-    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let points = generators(shape.elements)?;
+    let mut rng = ChaCha20Rng::seed_from_u64(SEED);
     let mut scalars = |count: usize| -> Vec<DalekScalar> {
         (0..count)
             .map(|_| foreign(Scalar::random(&mut rng)))
@@ -86,48 +44,20 @@ pub(super) fn dalek(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
     let mixed = |s: &[DalekScalar]| {
         table.vartime_mixed_multiscalar_mul(&s[..elements], &s[elements..], &commitments)
     };
-    let pieces: Vec<Vec<DalekScalar>> = (0..shape.pieces()).map(|_| scalars(elements)).collect();
+    let all_chunks = chunks * usize::from(shape.cut.generations);
+    let pieces: Vec<Vec<DalekScalar>> = (0..all_chunks).map(|_| scalars(elements)).collect();
     let rows: Vec<Vec<DalekScalar>> = (0..BATCH).map(|_| scalars(elements + chunks)).collect();
-    let (vartime, precomputed) = ("dalek5_vartime", "dalek5_precomputed");
-
     let propose = |commit: &dyn Fn(&[DalekScalar]) -> RistrettoPoint| {
-        measure(
-            || (),
-            |()| -> Vec<RistrettoPoint> { pieces.iter().map(|row| commit(row)).collect() },
-        )
+        let each = |()| -> Vec<RistrettoPoint> { pieces.iter().map(|row| commit(row)).collect() };
+        median_ns(|| (), |()| each(()))
     };
-    let propose = [
-        Baseline::measured("propose", vartime, propose(&plain)),
-        Baseline::measured("propose", precomputed, propose(&fixed)),
-    ];
-    let commit_one = [
-        Baseline::measured(
-            "commit_one",
-            vartime,
-            measure(|| scalars(elements), |s| plain(s)),
-        ),
-        Baseline::measured(
-            "commit_one",
-            precomputed,
-            measure(|| scalars(elements), |s| fixed(s)),
-        ),
-    ];
-    let verify = [
-        Baseline::measured(
-            "verify_single",
-            vartime,
-            measure(
-                || scalars(elements + chunks),
-                |s| RistrettoPoint::vartime_multiscalar_mul(s, &all),
-            ),
-        ),
-        Baseline::measured(
-            "verify_single",
-            precomputed,
-            measure(|| scalars(elements + chunks), |s| mixed(s)),
-        ),
-    ];
-    let batch = measure(
+    let (propose_plain, propose_fixed) = (propose(&plain), propose(&fixed));
+    let one_plain = median_ns(
+        || scalars(elements + chunks),
+        |s| RistrettoPoint::vartime_multiscalar_mul(s, &all),
+    );
+    let one_fixed = median_ns(|| scalars(elements + chunks), |s| mixed(s));
+    let batch = median_ns(
         || scalars(BATCH),
         |weights| mixed(&combined(weights, &rows)),
     );
@@ -139,12 +69,12 @@ pub(super) fn dalek(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
             .map(|scalar| scalar.as_bytes()[0].into())
             .collect(),
     };
-    let recode = measure(
+    let recode = median_ns(
         || factors(scalars(chunks)),
         |factors| combined(factors, &pieces),
     );
-    // Decoding is the product of an inverse with the rows; the inverse itself is small beside it.
-    let decode = measure(
+    // Decoding is the product of an inverse with the rows; the inverse itself is small against it.
+    let decode = median_ns(
         || (0..chunks).map(|_| scalars(chunks)).collect::<Vec<_>>(),
         |inverse| -> Vec<Vec<DalekScalar>> {
             let generations = pieces.chunks(chunks);
@@ -152,16 +82,15 @@ pub(super) fn dalek(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
             generations.flat_map(row).collect()
         },
     );
-    let each = batch.scaled(1.0 / BATCH as f64);
-    Ok([propose, commit_one, verify]
-        .concat()
-        .into_iter()
-        .chain([
-            Baseline::measured("verify_batch_10", precomputed, each),
-            Baseline::measured("recode", "dalek5_scalars", recode),
-            Baseline::measured("decode", "dalek5_scalars", decode),
-        ])
-        .collect())
+    Ok(vec![
+        ("propose", PLAIN, propose_plain),
+        ("propose", TABLES, propose_fixed),
+        ("verify_single", PLAIN, one_plain),
+        ("verify_single", TABLES, one_fixed),
+        ("verify_batch_10", TABLES, batch / BATCH as f64),
+        ("recode", SCALARS, recode),
+        ("decode", SCALARS, decode),
+    ])
 }
 
 /// The combination of rows with these factors.
@@ -176,7 +105,7 @@ fn combined(factors: &[DalekScalar], rows: &[Vec<DalekScalar>]) -> Vec<DalekScal
 }
 
 /// Our generators as points of dalek, and a check that both commit alike.
-fn generators(elements: u32, seed: u64) -> Result<Vec<RistrettoPoint>> {
+fn generators(elements: u32) -> Result<Vec<RistrettoPoint>> {
     let ours = Generators::new(Backend::Portable, elements);
     let unit = |j: usize| {
         let mut row = Row::zero(elements as usize);
@@ -191,7 +120,7 @@ fn generators(elements: u32, seed: u64) -> Result<Vec<RistrettoPoint>> {
             points.push(point.context("a commitment is no point")?);
         }
     }
-    let mut rng = ChaCha20Rng::seed_from_u64(seed ^ 1);
+    let mut rng = ChaCha20Rng::seed_from_u64(SEED ^ 1);
     let scalars: Vec<Scalar> = (0..elements).map(|_| Scalar::random(&mut rng)).collect();
     let theirs =
         RistrettoPoint::vartime_multiscalar_mul(scalars.iter().copied().map(foreign), &points);

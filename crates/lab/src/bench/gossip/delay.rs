@@ -23,7 +23,7 @@ pub(super) async fn line(target: SocketAddr, delay: Duration) -> io::Result<Sock
     let address = listener.local_addr()?;
     tokio::spawn(async move {
         while let Ok((near, _)) = listener.accept().await {
-            // A target that is gone: the connection ends with `near`, and whoever dialled sees that.
+            // A target that is gone: the connection ends with `near`, and the one who dialled sees that.
             let Ok(far) = TcpStream::connect(target).await else {
                 continue;
             };

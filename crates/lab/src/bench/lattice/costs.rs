@@ -3,12 +3,11 @@
 use super::world::World;
 use super::{Point, prove, verify};
 use crate::bench::costs::{self, BATCH, Lists, Proved, nanoseconds};
+use crate::bench::harness::Bench;
 use crate::error::Result;
-use crate::machine::Machine;
 use crate::options;
 use alphorn_exec::{Backend, Exec};
-use alphorn_falcon::{Collections, DEGREE, Falcon, Preset, verify_batch};
-use alphorn_labrador::sis::Profile;
+use alphorn_falcon::{Collections, DEGREE, Falcon, verify_batch};
 use alphorn_scheme::model::EvidenceBytes;
 use alphorn_scheme::{Layer, Scheme};
 use std::hint::black_box;
@@ -19,13 +18,12 @@ const RUNS: usize = 3;
 /// Measures on one thread and writes the table as JSON.
 pub(super) fn table(
     world: &World<DEGREE>,
-    (preset, profile): (Preset, Profile),
-    kernel: Backend,
+    point: &Point,
     sizes: &[u32],
-    machine: &Machine,
+    bench: &Bench,
 ) -> Result<String> {
-    let scheme = Falcon::new(Collections::Proofs, kernel)
-        .with_profile(profile)
+    let scheme = Falcon::new(Collections::Proofs, point.kernel)
+        .with_profile(point.profile)
         .with_flavour(world.flavour);
     let pool = options::pool(1)?;
     let mut sizes: Vec<usize> = sizes.iter().map(|n| *n as usize).collect();
@@ -34,41 +32,32 @@ pub(super) fn table(
     sizes.dedup();
     let points = sizes.into_iter().map(|signatures| {
         let point = Point {
-            preset,
-            degree: DEGREE,
             signatures,
-            profile,
-            kernel,
-            threads: 1,
             runs: 1,
+            ..*point
         };
         proved(world, &point, &pool)
     });
     let points: Vec<Proved> = points.collect::<Result<_>>()?;
-    let lists = lists(world, kernel)?;
+    let lists = lists(world, point.kernel)?;
     let mut ops = lists.rows(&scheme);
     // Proofs do not merge, so there is no row of it.
     ops.extend(lists.collections(&scheme, &points));
-    let machine = format!("{}; operations on one thread", machine.line());
+    let machine = format!("{}; operations on one thread", bench.machine.line());
     costs::table(&scheme, machine, evidence(&scheme, &points), None, ops)
 }
 
 fn proved(world: &World<DEGREE>, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
     let keys = world.decode_keys(point.signatures, Exec::new(point.kernel, None))?;
     let made = prove(&world.items(&keys), point, pool)?;
-    let verified = verify(
-        world,
-        &made,
-        &keys,
-        RUNS,
-        Exec::new(point.kernel, Some(pool)),
-    )?;
-    let beside = 1 + made.salts.as_flattened().len();
+    let exec = Exec::new(point.kernel, Some(pool));
+    let verified = verify(world, &made, &keys, RUNS, exec)?;
+    let salts = 1 + made.salts.as_flattened().len();
     Ok(Proved {
         signatures: point.signatures as u64,
-        prove_ns: nanoseconds(made.steps.total_s),
+        prove_ns: nanoseconds(made.runs.steps().total_s),
         verify_ns: nanoseconds(verified.total_s),
-        bytes: (beside + made.proof.len()) as u64,
+        bytes: (salts + made.runs.bytes.len()) as u64,
     })
 }
 

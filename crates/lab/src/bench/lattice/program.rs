@@ -1,6 +1,5 @@
 //! A program of the caller's that proves and verifies the same signatures in the same run.
 
-use super::peers::with_setup;
 use super::world::World;
 use crate::error::{Error, Result};
 use anyhow::Context;
@@ -13,17 +12,17 @@ use std::process::{Command, Stdio};
 /// What a program says of its run, in the last line that it prints.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ran {
-    pub(super) name: String,
-    pub(super) prove_s: f64,
-    pub(super) verify_s: f64,
+struct Ran {
+    name: String,
+    prove_s: f64,
+    verify_s: f64,
     /// What is outside of both times.
     setup_s: Option<f64>,
     /// Of the proof, and of whatever else is sent with it.
-    pub(super) bytes: u64,
+    bytes: u64,
 }
 
-/// Runs `program COUNT THREADS FILE`, where the file has the first signatures of the measurement.
+/// The fields of a run of `program COUNT THREADS FILE`, where the file has the first signatures of the measurement.
 ///
 /// # Errors
 /// A usage error if it cannot be started, a failed check if it does not end well or its last line is not what
@@ -33,7 +32,7 @@ pub(super) fn run<const N: usize>(
     world: &World<N>,
     count: usize,
     threads: usize,
-) -> Result<Ran> {
+) -> Result<Value> {
     let shown = program.display();
     let mut file = tempfile::NamedTempFile::new().context("--peer: no file for the signatures")?;
     let written = file.write_all(&world.records(count));
@@ -57,13 +56,13 @@ pub(super) fn run<const N: usize>(
         Some(time) => Err(Error::Check(format!(
             "--peer {shown}: a time of {time} s, must be at least 0"
         ))),
-        None => Ok(ran),
+        None => Ok(fields(&ran, threads)),
     }
 }
 
 /// The fields of a program's run.
-pub(super) fn json(ran: &Ran, threads: usize) -> Value {
-    let fields = json!({
+fn fields(ran: &Ran, threads: usize) -> Value {
+    let mut fields = json!({
         "name": ran.name,
         "threads": threads,
         "prove_s": ran.prove_s,
@@ -71,5 +70,8 @@ pub(super) fn json(ran: &Ran, threads: usize) -> Value {
         "bytes": ran.bytes,
         "kind": "same run",
     });
-    with_setup(fields, ran.setup_s)
+    if let Some(setup_s) = ran.setup_s {
+        fields["setup_s"] = json!(setup_s);
+    }
+    fields
 }

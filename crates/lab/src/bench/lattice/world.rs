@@ -1,11 +1,11 @@
 //! Signatures for measurements: many votes of a few keys.
 
+use crate::bench::costs::permit;
 use alphorn_exec::Exec;
 use alphorn_falcon::slot::{SIGNED_BYTES, as_original, signed_bytes};
 use alphorn_falcon::{DEGREE, Flavour, Item, KeyForm, PublicKey, SALT_BYTES, Signed, SigningKey};
-use alphorn_scheme::{MemoryWatermark, Reservation, Role, SignItem, Watermark, list};
-use alphorn_types::{Slot, Validator};
-use anyhow::{Context, ensure};
+use alphorn_scheme::{MemoryWatermark, Reservation, Role, list};
+use anyhow::ensure;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,11 +67,8 @@ impl<const N: usize> World<N> {
 
     /// A permit for the key of signature `i`, in the next slot.
     fn permit(&self, i: usize) -> anyhow::Result<Reservation> {
-        let slot = Slot(self.next.fetch_add(1, Ordering::Relaxed));
-        let validator = Validator((i % self.keys.len()) as u32);
-        let item = SignItem::new(validator, Role::Vote, MESSAGE);
-        let permit = self.store.reserve(slot, &item);
-        permit.context("a slot that nobody signed in")
+        let slot = self.next.fetch_add(1, Ordering::Relaxed);
+        permit(&self.store, slot, (i % self.keys.len()) as u32, MESSAGE)
     }
 
     /// How many signatures there are.

@@ -2,17 +2,18 @@
 
 mod cells;
 
-use super::merges::{Case, measure as merge, mergeable};
+use super::bundles::SIGNATURES;
+use super::merges::{Case, measure as merge};
 use super::world::{MESSAGE, SLOT, World};
-use super::{Point, measure};
+use super::{Made, Point, least, measure, mergeable};
 use crate::bench::costs::{self, BATCH, Lists, Proved, nanoseconds, row};
-use crate::machine::Machine;
+use crate::bench::harness::Bench;
+use crate::bench::xmss::sign;
+use crate::error::Result;
 use alphorn_exec::{Backend, Exec};
-use alphorn_scheme::model::{EvidenceBytes, Merged, OpCost};
-use alphorn_scheme::{Layer, MemoryWatermark, Op, Role, Scheme, SignItem, Watermark};
-use alphorn_types::{Slot, Validator};
+use alphorn_scheme::model::{EvidenceBytes, Merged};
+use alphorn_scheme::{Layer, Op, Scheme};
 use alphorn_xmss::{Proofs, Purpose, SecretKey, Xmss, verify_batch};
-use anyhow::anyhow;
 
 /// Runs of each proof; the median counts.
 const RUNS: usize = 3;
@@ -41,147 +42,144 @@ impl Wanted<'_> {
         !self.entries.is_empty()
     }
 
+    /// A proof of so many signatures on one thread.
+    fn point(&self, signatures: usize) -> Point {
+        Point {
+            proofs: self.proofs,
+            kernel: self.kernel,
+            threads: 1,
+            signatures,
+        }
+    }
+
+    /// Most signatures of a proof that is merged.
+    fn child(&self) -> usize {
+        let largest = self.sizes.iter().map(|n| *n as usize).max();
+        largest.unwrap_or(1).min(CHILD)
+    }
+
+    /// Merges that are measured.
+    fn merges(&self) -> Vec<Case> {
+        let case = |children| Case::new(self.point(self.child()), children);
+        match (self.has_cells(), mergeable(&self.proofs)) {
+            (true, _) => cells::merges(self),
+            (false, true) => MERGES.map(case).into(),
+            (false, false) => Vec::new(),
+        }
+    }
+
     /// Validators that the table needs.
     pub(super) fn validators(&self) -> usize {
-        let cases = match self.has_cells() {
-            true => cells::merges(self),
-            false => merges(self.proofs, self.kernel, self.sizes),
-        };
-        let bundled = match self.has_cells() {
-            true => super::bundles::SIGNATURES as usize,
-            false => 0,
-        };
+        let cases = self.merges();
         let cases = cases.iter().map(Case::validators);
-        cases.max().unwrap_or(0).max(bundled)
+        cases.max().unwrap_or(0).max(SIGNATURES as usize)
     }
 }
 
-fn merges(proofs: Proofs, kernel: Backend, sizes: &[u32]) -> Vec<Case> {
-    let largest = sizes.iter().map(|n| *n as usize).max();
-    let child = Point {
-        proofs,
-        kernel,
-        threads: 1,
-        signatures: largest.unwrap_or(1).min(CHILD),
-    };
-    let case = |children| Case {
-        child,
-        children,
-        of_merges: false,
-    };
-    match mergeable(&proofs) {
-        true => MERGES.map(case).into(),
-        false => Vec::new(),
+/// A merge of so many pieces, or a bundle.
+struct Joined {
+    pieces: u64,
+    /// Signers that are charged: those of all pieces, each as large as a unit of its level can be.
+    signers: u64,
+    make_ns: u64,
+    verify_ns: u64,
+    bytes: u64,
+}
+
+impl Joined {
+    fn of(made: &Made, pieces: usize, signers: usize) -> Self {
+        Joined {
+            pieces: pieces as u64,
+            signers: signers as u64,
+            make_ns: nanoseconds(made.runs.median_s()),
+            verify_ns: nanoseconds(made.verify_s),
+            bytes: made.runs.bytes.len() as u64,
+        }
     }
 }
 
 /// Measures on one thread and writes the table as JSON. Proofs have points on both sides of the
 /// steps: of the first group, and of the first proof, of which two are made one after the other.
-pub(super) fn table(
-    world: &World,
-    wanted: &Wanted<'_>,
-    machine: &Machine,
-) -> crate::error::Result<String> {
+pub(super) fn table(world: &World, wanted: &Wanted<'_>, bench: &Bench) -> Result<String> {
     let (proofs, kernel) = (wanted.proofs, wanted.kernel);
     let lists = lists(world, proofs, kernel)?;
-    let scheme = match wanted.has_cells() {
-        true => Xmss::with_proofs_of_cells(proofs, kernel),
-        false => Xmss::with_proofs(proofs, kernel),
-    };
-    let mut ops = lists.rows(&scheme);
-    let (merged, evidence) = if wanted.has_cells() {
+    let machine = bench.machine.line();
+    if wanted.has_cells() {
+        let scheme = Xmss::with_proofs_of_cells(proofs, kernel);
         let measured = cells::Measured::of(world, wanted)?;
+        let mut ops = lists.rows(&scheme);
         ops.retain(|row| !cells::replaces(row.op));
         ops.extend(measured.rows(&scheme, &lists));
-        (Some(measured.merged(&lists)), measured.evidence())
-    } else {
-        let mut points = proved(world, wanted, proofs.signatures_max())?;
-        points.extend(doubled(&proofs, &points));
-        ops.extend(lists.collections(&scheme, &points));
-        let merges = merges(proofs, kernel, wanted.sizes);
-        let (merged, rows) = measure_merges(world, &scheme, &merges, &lists, wanted.runs)?;
-        ops.extend(rows);
-        (merged, evidence(&scheme, &proofs))
+        let merged = Some(measured.merged(&lists));
+        return costs::table(&scheme, machine, measured.evidence(), merged, ops);
+    }
+    let scheme = Xmss::with_proofs(proofs, kernel);
+    let mut ops = lists.rows(&scheme);
+    let mut points = proved(world, wanted, proofs.signatures_max())?;
+    points.extend(doubled(&proofs, &points));
+    ops.extend(lists.collections(&scheme, &points));
+    let merge = |case: Case| {
+        let made = merge(world, case, wanted.runs)?;
+        Ok(Joined::of(&made, case.children, 0))
     };
-    costs::table(&scheme, machine.line(), evidence, merged, ops)
+    let merges: Vec<Joined> = wanted
+        .merges()
+        .into_iter()
+        .map(merge)
+        .collect::<Result<_>>()?;
+    // A merge is verified by its maker.
+    let row = |made: &Joined| {
+        row(
+            &scheme,
+            Op::Merge,
+            made.pieces,
+            0,
+            made.make_ns + made.verify_ns,
+        )
+    };
+    ops.extend(merges.iter().map(row));
+    let slowest = merges.iter().map(|made| made.verify_ns).max();
+    let merged = slowest.map(|verify_ns| Merged {
+        bytes: 1 + proofs.merge_bytes_max() as u64,
+        // Three signatures come in a message with the merge.
+        verify_ns: lists.verify(3) + verify_ns,
+    });
+    costs::table(&scheme, machine, evidence(&scheme, &proofs), merged, ops)
 }
 
 /// Proofs of the sizes that are wanted and of those at the steps, at most of so many signatures.
-fn proved(world: &World, wanted: &Wanted<'_>, most: usize) -> crate::error::Result<Vec<Proved>> {
+fn proved(world: &World, wanted: &Wanted<'_>, most: usize) -> Result<Vec<Proved>> {
     let proofs = wanted.proofs;
     let mut sizes: Vec<usize> = wanted.sizes.iter().map(|n| *n as usize).collect();
     sizes.extend([1, proofs.group(), proofs.group() + 1]);
     sizes.retain(|n| *n <= world.keys.len().min(most));
     sizes.sort_unstable();
     sizes.dedup();
-    let mut points = Vec::new();
-    for signatures in sizes {
-        let point = Point {
-            proofs,
-            kernel: wanted.kernel,
-            threads: 1,
-            signatures,
-        };
-        let figures = measure(world, point, RUNS)?;
-        points.push(Proved {
+    let proved = |signatures| {
+        let made = measure(world, wanted.point(signatures), RUNS)?;
+        Ok(Proved {
             signatures: signatures as u64,
-            prove_ns: nanoseconds(figures.prove.median_s()),
-            verify_ns: nanoseconds(figures.verify_s),
-            bytes: figures.prove.bytes.len() as u64,
-        });
-    }
-    Ok(points)
+            prove_ns: nanoseconds(made.runs.median_s()),
+            verify_ns: nanoseconds(made.verify_s),
+            bytes: made.runs.bytes.len() as u64,
+        })
+    };
+    sizes.into_iter().map(proved).collect()
 }
 
-/// Rows of merges, and what merged evidence takes: its most bytes, and its slowest verification.
-fn measure_merges(
-    world: &World,
-    scheme: &Xmss,
-    merges: &[Case],
-    lists: &Lists,
-    runs: usize,
-) -> crate::error::Result<(Option<Merged>, Vec<OpCost>)> {
-    let (mut merged, mut rows): (Option<Merged>, _) = (None, Vec::new());
-    for case in merges {
-        let figures = merge(world, *case, runs)?;
-        let verify_ns = nanoseconds(figures.verify_s);
-        let slowest = merged.map_or(0, |merged| merged.verify_ns);
-        merged = Some(Merged {
-            bytes: 1 + case.child.proofs.merge_bytes_max() as u64,
-            // Three signatures stand in a message beside the merge.
-            verify_ns: slowest.max(lists.verify(3) + verify_ns),
-        });
-        // A merge is verified by whoever made it.
-        let ns = nanoseconds(figures.merge.median_s()) + verify_ns;
-        rows.push(row(scheme, Op::Merge, case.children as u64, 0, ns));
-    }
-    Ok((merged, rows))
-}
-
-fn lists(world: &World, proofs: Proofs, kernel: Backend) -> anyhow::Result<Lists> {
+fn lists(world: &World, proofs: Proofs, kernel: Backend) -> Result<Lists> {
     let one_thread = Exec::new(kernel, None);
     let set = proofs.set();
     let each = |count: usize| {
         let items = world.items(count.min(world.keys.len()));
-        let (seconds, _) = super::super::least(RUNS, || verify_batch(set, &items, one_thread));
+        let (seconds, _) = least(RUNS, || verify_batch(set, &items, one_thread));
         nanoseconds(seconds / items.len() as f64)
     };
     let first = u64::from(SLOT);
     let slots = first..first + BATCH as u64;
     let key = SecretKey::interop(set, Purpose::Vote, 0, slots.clone(), one_thread)?;
-    let store = MemoryWatermark::new(1);
-    let sign = |slot| -> anyhow::Result<()> {
-        let permit = store
-            .reserve(
-                Slot(slot),
-                &SignItem::new(Validator(0), Role::Vote, MESSAGE),
-            )
-            .map_err(|refused| anyhow!("slot {slot}: {refused}"))?;
-        key.sign(permit, one_thread)?;
-        Ok(())
-    };
     // Tries differ from slot to slot: the mean counts.
-    let (seconds, signed) = super::super::least(1, || slots.clone().try_for_each(sign));
+    let (seconds, signed) = least(1, || sign(&key, &MESSAGE, slots.clone(), one_thread));
     signed?;
     Ok(Lists {
         sign_ns: nanoseconds(seconds / BATCH as f64),
@@ -192,7 +190,7 @@ fn lists(world: &World, proofs: Proofs, kernel: Backend) -> anyhow::Result<Lists
     })
 }
 
-/// Two proofs in the place of one that has no room, if the smallest and the largest are measured.
+/// Two proofs for one that has no room, if the smallest and the largest are measured.
 fn doubled(proofs: &Proofs, points: &[Proved]) -> Vec<Proved> {
     let most = proofs.signatures_max() as u64;
     let (Some(first), Some(last)) = (points.first(), points.last()) else {

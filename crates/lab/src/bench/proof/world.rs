@@ -1,12 +1,13 @@
 //! Keys and signatures of many interop validators.
 
+use crate::bench::costs::permit;
 use crate::error::Result;
 use alphorn_exec::{Backend, Exec};
-use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
-use alphorn_types::{Bitfield, Slot, Validator};
+use alphorn_scheme::MemoryWatermark;
+use alphorn_types::Bitfield;
 use alphorn_xmss::{Item, PublicKey, Purpose, SecretKey, Set, Signature, Signed};
-use anyhow::anyhow;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// The slot that all sign in.
 pub(super) const SLOT: u32 = 1;
@@ -32,12 +33,7 @@ impl World {
         let slot = u64::from(SLOT);
         let make = |i: u32| -> anyhow::Result<(PublicKey, Signature)> {
             let key = SecretKey::interop(set, Purpose::Vote, i, slot..slot + 1, one_thread)?;
-            let permit = store
-                .reserve(
-                    Slot(slot),
-                    &SignItem::new(Validator(i), Role::Vote, MESSAGE),
-                )
-                .map_err(|refused| anyhow!("validator {i}: {refused}"))?;
+            let permit = permit(&store, slot, i, MESSAGE)?;
             Ok((*key.public_key(), key.sign(permit, one_thread)?))
         };
         let made: anyhow::Result<Vec<_>> =
@@ -46,10 +42,10 @@ impl World {
         Ok(World { keys, signatures })
     }
 
-    /// The first `count` validators as signers.
-    pub(super) fn signers(&self, count: usize) -> Bitfield {
+    /// Some of the validators as signers.
+    pub(super) fn signers(&self, members: Range<usize>) -> Bitfield {
         let mut signers = Bitfield::new(self.keys.len());
-        signers.set_range(0..count);
+        signers.set_range(members);
         signers
     }
 

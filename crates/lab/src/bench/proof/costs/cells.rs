@@ -6,9 +6,9 @@
 use super::super::bundles::{self, SIGNATURES};
 use super::super::merges::{Case, measure as merge};
 use super::super::world::World;
-use super::super::{Point, bundles::Case as Bundle};
-use super::{CHILD, Wanted, proved};
-use crate::bench::costs::{Lists, MANY, Proved, nanoseconds, row};
+use super::{CHILD, Joined, Wanted, proved};
+use crate::bench::costs::{Lists, MANY, Proved, row};
+use crate::error::Result;
 use alphorn_scheme::model::{EvidenceBytes, Merged, OpCost};
 use alphorn_scheme::{Layer, Op};
 use alphorn_xmss::{COMMITTEE_MAX, Xmss};
@@ -18,16 +18,9 @@ const MERGES: [usize; 4] = [2, 7, 8, 14];
 
 /// Merges that are measured: of proofs of cells, and of merges.
 pub(super) fn merges(wanted: &Wanted<'_>) -> Vec<Case> {
-    let largest = wanted.sizes.iter().map(|n| *n as usize).max();
-    let child = |signatures| Point {
-        proofs: wanted.proofs,
-        kernel: wanted.kernel,
-        threads: 1,
-        signatures,
-    };
-    let leaf = child(largest.unwrap_or(1).min(CHILD));
+    let leaf = wanted.point(wanted.child());
     // Merges are all alike, however many signed.
-    let merge = child(leaf.signatures.min(SIGNATURES as usize));
+    let merge = wanted.point(wanted.child().min(SIGNATURES as usize));
     let both = |children| {
         [(leaf, false), (merge, true)].map(|(child, of_merges)| Case {
             child,
@@ -43,71 +36,44 @@ pub(super) fn replaces(op: Op) -> bool {
     matches!(op, Op::Aggregate | Op::VerifyAggregates)
 }
 
-/// A merge of so many pieces, or a bundle.
-struct Made {
-    pieces: u64,
-    /// Signers that are charged: those of all pieces, each as large as a unit of its level can be.
-    signers: u64,
-    make_ns: u64,
-    verify_ns: u64,
-    bytes: u64,
-}
-
 /// What was measured.
 pub(super) struct Measured {
     /// Most signatures of a proof that merges.
     leaf_max: u64,
     leaves: Vec<Proved>,
-    merges: Vec<Made>,
-    bundles: Vec<Made>,
+    merges: Vec<Joined>,
+    bundles: Vec<Joined>,
     merge_bytes_max: u64,
 }
 
 impl Measured {
-    pub(super) fn of(world: &World, wanted: &Wanted<'_>) -> crate::error::Result<Measured> {
+    pub(super) fn of(world: &World, wanted: &Wanted<'_>) -> Result<Measured> {
         let proofs = wanted.proofs;
         let leaf_max = proofs.mergeable_max();
-        let mut merges = Vec::new();
-        for case in self::merges(wanted) {
-            let figures = merge(world, case, wanted.runs)?;
+        let merge = |case: Case| {
+            let made = merge(world, case, wanted.runs)?;
             // A part of a committee is a merge of seven cells, that of a group is a cell.
             let part = match case.of_merges {
                 true => proofs.children_max() * CHILD,
                 false => case.child.signatures,
             };
-            merges.push(Made {
-                pieces: case.children as u64,
-                signers: (case.children * part) as u64,
-                make_ns: nanoseconds(figures.merge.median_s()),
-                verify_ns: nanoseconds(figures.verify_s),
-                bytes: figures.merge.bytes.len() as u64,
-            });
-        }
-        let mut bundled = Vec::new();
-        for entries in wanted.entries {
-            let point = Point {
-                proofs,
-                kernel: wanted.kernel,
-                threads: 1,
-                signatures: SIGNATURES as usize,
-            };
-            let entries = usize::from(*entries);
-            let figures = bundles::measure(world, Bundle { point, entries }, wanted.runs)?;
-            bundled.push(Made {
-                pieces: entries as u64,
-                signers: entries as u64 * u64::from(COMMITTEE_MAX),
-                make_ns: nanoseconds(figures.bundle.median_s()),
-                verify_ns: nanoseconds(figures.verify_s),
-                bytes: figures.bundle.bytes.len() as u64,
-            });
-        }
-        bundled.sort_by_key(|made| made.pieces);
-        bundled.dedup_by_key(|made| made.pieces);
+            Ok(Joined::of(&made, case.children, case.children * part))
+        };
+        let mut entries: Vec<usize> = wanted.entries.iter().map(|n| usize::from(*n)).collect();
+        entries.sort_unstable();
+        let bundle = |entries| {
+            let point = wanted.point(SIGNATURES as usize);
+            let made = bundles::measure(world, point, entries, wanted.runs)?;
+            Ok(Joined::of(&made, entries, entries * COMMITTEE_MAX as usize))
+        };
         Ok(Measured {
             leaf_max: leaf_max as u64,
+            merges: merges(wanted)
+                .into_iter()
+                .map(merge)
+                .collect::<Result<_>>()?,
+            bundles: entries.into_iter().map(bundle).collect::<Result<_>>()?,
             leaves: proved(world, wanted, leaf_max)?,
-            merges,
-            bundles: bundled,
             merge_bytes_max: proofs.merge_bytes_max() as u64,
         })
     }
@@ -144,7 +110,7 @@ impl Measured {
         let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
         let committee = u64::from(COMMITTEE_MAX);
         for leaf in &self.leaves {
-            // A proof is verified by whoever made it.
+            // A proof is verified by its maker.
             row(
                 Op::Aggregate,
                 leaf.signatures,
@@ -153,7 +119,7 @@ impl Measured {
             );
         }
         for n in [1, MANY] {
-            // Three signatures stand in a message beside the proof.
+            // A message has three signatures and the proof.
             let beside = lists.verify(3 * n);
             for leaf in &self.leaves {
                 let ns = beside + n * leaf.verify_ns;
