@@ -44,7 +44,11 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 /// The public keys of interop validators `0..validators`.
-pub fn interop_points(validators: u32, exec: Exec<'_>, bars: &mut Bars) -> Result<Vec<G1Affine>> {
+pub(crate) fn interop_points(
+    validators: u32,
+    exec: Exec<'_>,
+    bars: &mut Bars,
+) -> Result<Vec<G1Affine>> {
     let registry = interop_registry(validators, exec, bars)?.registry;
     Ok(registry.keys().iter().map(|key| *key.point()).collect())
 }

@@ -183,7 +183,7 @@ pub fn peak_rss_bytes() -> u64 {
 
 /// Lets the peak begin anew at what is resident now, where the system can (Linux: proc(5),
 /// `clear_refs`); where it cannot, the peak stays that of the whole process so far.
-pub fn reset_peak_rss() {
+pub(crate) fn reset_peak_rss() {
     // Nothing depends on it but how close the bound is, so a refusal is not an error.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

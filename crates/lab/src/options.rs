@@ -129,7 +129,7 @@ impl Plain {
     ///
     /// # Errors
     /// A list of several is a usage error here.
-    pub fn kernel_of(&self, kernels: &Kernels) -> Result<Backend> {
+    pub(crate) fn kernel_of(&self, kernels: &Kernels) -> Result<Backend> {
         self.for_crate(kernels.of).kernel(kernels)
     }
 
@@ -137,7 +137,7 @@ impl Plain {
     ///
     /// # Errors
     /// If one was asked for.
-    pub fn check_no_kernel(&self, why: &str) -> Result<()> {
+    pub(crate) fn check_no_kernel(&self, why: &str) -> Result<()> {
         match self.compute.kernel.as_str() {
             "auto" => Ok(()),
             kernel => Err(anyhow::anyhow!("--kernel {kernel}: {why}").into()),
@@ -175,13 +175,13 @@ impl Plain {
     ///
     /// # Errors
     /// If one was asked for.
-    pub fn machine_without_kernels(&self) -> Result<Machine> {
+    pub(crate) fn machine_without_kernels(&self) -> Result<Machine> {
         self.check_no_kernel("no kernel is used here")?;
         Ok(Machine::here(self.threads()?, BTreeMap::new()))
     }
 
     /// This machine with the kernels in use.
-    pub fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
+    pub(crate) fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
         let threads = self.threads()?;
         Ok(Machine::with(threads, &alphorn_bls::KERNELS, kernels))
     }

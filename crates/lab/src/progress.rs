@@ -65,7 +65,7 @@ impl Bars {
     }
 
     /// The same for units that take about as long each: with the time that is left, if they go on so.
-    pub fn show_left(&mut self, phase: &str, done: u64, total: u64) {
+    pub(crate) fn show_left(&mut self, phase: &str, done: u64, total: u64) {
         self.show(phase, done, total);
         if let Some(left) = left(self.bar.elapsed(), done, total) {
             let left = format!(", {} s left", left.as_secs());

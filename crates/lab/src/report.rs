@@ -236,7 +236,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// The same, bit by bit.
-pub fn write_whole_with(
+pub(crate) fn write_whole_with(
     path: &Path,
     put: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {

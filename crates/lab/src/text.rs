@@ -39,7 +39,7 @@ pub fn ratio(value: f64) -> String {
 }
 
 /// Three significant digits, without an exponent.
-pub fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,
@@ -49,7 +49,7 @@ pub fn significant(value: f64) -> String {
 }
 
 /// A text as a sentence begins: with a capital letter.
-pub fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(letters).collect()
@@ -79,7 +79,7 @@ pub fn printable(text: &str, chars_max: usize) -> String {
 }
 
 /// Each of them once, in the order in which they come first.
-pub fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+pub(crate) fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for one in all {
         if !found.contains(&one) {

@@ -93,15 +93,14 @@ fn on_kernel(
         .map(|c| layout.committee_len(c) as usize)
         .collect();
     let table = KeyTable::new(kernel, interop, &sizes).map_err(anyhow::Error::from)?;
-    let costs = Costs::measure(kernel);
+    let options = SumOptions {
+        method: None,
+        costs: Costs::measure(kernel),
+    };
     let mut cases = Vec::new();
     for (at, participation) in args.participation.iter().enumerate() {
         bars.show("cases", at as u64, args.participation.len() as u64);
         let supports = Supports::draw(&args.shape, &layout, participation, args.common.seed)?;
-        let options = SumOptions {
-            method: None,
-            costs: costs.clone(),
-        };
         cases.push(case(
             args,
             (&table, &options),

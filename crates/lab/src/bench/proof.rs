@@ -39,7 +39,7 @@ A case is a number of signatures, a preset, a kernel and a number of threads. `p
 of --runs after a first run that is reported apart as cold; it contains `admit`, the verification of
 all signatures that comes before a proof. `verify` is one thread's, the committee's registry at hand,
 as it is once an epoch. `list` is the verification of the same signatures in a batch on the threads of
-the case: what a proof saves its reader. Bytes are those of the wire. Memory is the most that the
+the case: what a proof saves its reader. Bytes are those of the wire. Memory, in JSON, is the most that the
 process had so far. Signatures and keys are those of different interop validators. --steps shows where
 the time of the fastest warm run went; JSON always has it.
 

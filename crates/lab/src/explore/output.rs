@@ -244,37 +244,8 @@ fn cells(row: &Row<'_>, names: &Names, ground: &Ground) -> Vec<String> {
 pub(super) fn objection(row: &Row<'_>) -> Option<String> {
     match &row.outcome {
         Ok(slot) => slot.objection(),
-        Err(why) => Some(megabytes(why)),
+        Err(why) => Some(why.clone()),
     }
-}
-
-/// A reason with its sizes in the units of people: an error counts every byte.
-fn megabytes(why: &str) -> String {
-    let mut words: Vec<String> = why.split(' ').map(str::to_owned).collect();
-    let mut is_size = false;
-    for at in 0..words.len() {
-        let end = words[at].trim_end_matches([',', ':', '.', ';']).len();
-        let (word, mark) = words[at].split_at(end);
-        let (word, mark) = (word.to_owned(), mark.to_owned());
-        is_size |= words
-            .get(at + 1)
-            .is_some_and(|next| next.starts_with("bytes"));
-        if let (true, Ok(value)) = (is_size, word.parse::<u64>()) {
-            words[at] = text::bytes(value) + &mark;
-            if let Some(next) = words.get_mut(at + 1)
-                && let Some(mark) = next.strip_prefix("bytes")
-            {
-                // Its mark stays, the unit is said already.
-                *next = mark.to_owned();
-            }
-        }
-        // The bound stands in the same part of the sentence.
-        is_size &= !mark.contains(':');
-    }
-    let text = words.join(" ");
-    text.replace(" ,", ",")
-        .replace(" :", ":")
-        .replace("  ", " ")
 }
 
 /// What the words of the table mean, as far as it has them.
@@ -372,26 +343,4 @@ pub(super) fn json(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) 
         })
     };
     rows.iter().map(case).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::megabytes;
-
-    #[test]
-    fn sizes_in_a_reason_have_units_of_people() {
-        for (why, expected) in [
-            (
-                "collection of up to 10944513 bytes, must be at most 2097152: a cell may have at most about 20000 validators",
-                "collection of up to 10.9 MB, must be at most 2.10 MB: a cell may have at most about 20000 validators",
-            ),
-            (
-                "committees of 32768 validators, the scheme takes at most 20000: use 2 committees or more",
-                "committees of 32768 validators, the scheme takes at most 20000: use 2 committees or more",
-            ),
-            ("17 bytes", "17 B"),
-        ] {
-            assert_eq!(megabytes(why).trim(), expected);
-        }
-    }
 }

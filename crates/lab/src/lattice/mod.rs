@@ -99,7 +99,7 @@ impl ProfileOptions {
 
 /// Options of Falcon.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub struct LatticeOptions {
+pub(crate) struct LatticeOptions {
     #[command(flatten)]
     flavour: FlavourOptions,
     #[command(flatten)]
@@ -108,17 +108,17 @@ pub struct LatticeOptions {
 
 impl LatticeOptions {
     /// The flavour of signatures.
-    pub fn flavour(&self) -> Flavour {
+    pub(crate) fn flavour(&self) -> Flavour {
         self.flavour.flavour()
     }
 
     /// The profile of proofs.
-    pub fn profile(&self) -> Profile {
+    pub(crate) fn profile(&self) -> Profile {
         self.profile.profile()
     }
 
     /// Refuses the options for a scheme that has neither.
-    pub fn check(&self, scheme: &str) -> Result<()> {
+    pub(crate) fn check(&self, scheme: &str) -> Result<()> {
         self.flavour.check(scheme)?;
         self.profile.check(scheme)
     }

@@ -75,7 +75,7 @@ pub fn check_set(scheme: &str, set: Option<Set>) -> Result<()> {
 }
 
 /// Names of the regime in which codes are assumed to be close.
-pub const REGIME: &str = "johnson-proven";
+pub(crate) const REGIME: &str = "johnson-proven";
 
 #[cfg(test)]
 mod tests {
