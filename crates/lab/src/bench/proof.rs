@@ -314,8 +314,8 @@ impl Args {
             What::Merges => bench.table(&cases, &merges::COLUMNS),
             What::Bundles => bench.table(&cases, &bundles::COLUMNS),
         }
-        for runs in runs.iter().filter(|_| self.steps) {
-            let steps = runs.steps().printed("step of the fastest run");
+        for (at, runs) in (1..).zip(&runs).filter(|_| self.steps) {
+            let steps = runs.steps().printed(&format!("fastest run of case {at}"));
             bench.say(&format!("\n{steps}"));
         }
         let evenness = evenness(&cases, numbers);
