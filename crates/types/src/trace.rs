@@ -19,7 +19,6 @@ mod percents;
 mod ring;
 
 pub use cells::CellCounts;
-pub use check::PHASES_MAX;
 pub use percents::Percents;
 pub use ring::{Batch, Line, Lines, Ring, RingLimits};
 

@@ -65,7 +65,7 @@ impl CellCounts {
     }
 
     /// So many votes stand in collections.
-    pub fn collect(&mut self, cell: Cell, votes: u32) {
+    pub(crate) fn collect(&mut self, cell: Cell, votes: u32) {
         if let Some(counts) = self.count(cell) {
             counts.collected = votes;
         }

@@ -4,7 +4,7 @@ use super::{Event, TraceError};
 use crate::layout::{CELLS_MAX, COMMITTEES_MAX, SUBCOMMITTEES_MAX};
 
 /// Most phases of a slot.
-pub const PHASES_MAX: usize = 16;
+pub(crate) const PHASES_MAX: usize = 16;
 
 /// An error that names the field, its value and the bound, unless the condition holds.
 fn must(
