@@ -127,7 +127,7 @@ impl Kernels {
     /// The fastest one here on so many threads at once, measured once a process: some 75 ms a kernel, and
     /// nothing where there is one alone.
     #[must_use]
-    pub fn measured_on(&self, threads: usize) -> Backend {
+    pub(crate) fn measured_on(&self, threads: usize) -> Backend {
         self.chosen(threads).unwrap_or_else(|| {
             // One measurement at a time: two would disturb each other.
             static MEASURING: Mutex<()> = Mutex::new(());
@@ -146,7 +146,7 @@ impl Kernels {
         })
     }
 
-    /// What [`Kernels::measured_on`] has measured, or [`Kernels::choose`] has chosen, in this process.
+    /// What [`Kernels::measured`] has measured, or [`Kernels::choose`] has chosen, in this process.
     #[must_use]
     pub fn chosen(&self, threads: usize) -> Option<Backend> {
         let chosen = CHOSEN
@@ -155,7 +155,7 @@ impl Kernels {
         chosen.get(&(self.of, threads)).copied()
     }
 
-    /// Makes a kernel the one of [`Kernels::measured_on`] in this process: what an earlier process has
+    /// Makes a kernel the one of [`Kernels::measured`] in this process: what an earlier process has
     /// measured, for instance.
     pub fn choose(&self, threads: usize, backend: Backend) {
         let mut chosen = CHOSEN
