@@ -27,20 +27,6 @@ use alphorn_exec::Stop;
 use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Unit, Validator};
 use std::sync::Arc;
 
-pub use bundles::bundles_are_as_declared;
-pub use evidence::{
-    aggregates_name_exactly_their_signers, collections_of_disjoint_cells, empty_is_refused,
-    groups_are_between_cells_and_committees, overlap_is_as_declared,
-};
-pub use jobs::{
-    bad_inputs_of_an_aggregate_are_named, costs_grow_with_size, jobs_round_trip,
-    key_tables_check_sizes, same_for_every_thread_count_and_kernel, signing_needs_a_fitting_permit,
-};
-pub use single::{
-    malformed_bytes_are_invalid, selection_follows_uniqueness,
-    signatures_bind_validator_and_message, sizes_are_kept, verdicts_of_batches_are_exact,
-};
-
 /// What the battery needs to know of a scheme: how to make it, and keys that are known to tests.
 pub trait Fixture {
     /// The scheme.
@@ -84,10 +70,48 @@ macro_rules! battery {
             use super::*;
             $(#[test]
             fn $test() {
-                $crate::battery::$test(&$fixture);
+                $crate::battery::check(stringify!($test), &$fixture);
             })+
         }
     };
+}
+
+/// Runs the test of this name: what [`battery!`](crate::battery!) calls.
+///
+/// # Panics
+///
+/// If the scheme fails it, or the battery has none of that name.
+pub fn check<F: Fixture>(test: &str, fixture: &F) {
+    match test {
+        "signatures_bind_validator_and_message" => {
+            single::signatures_bind_validator_and_message(fixture)
+        }
+        "verdicts_of_batches_are_exact" => single::verdicts_of_batches_are_exact(fixture),
+        "malformed_bytes_are_invalid" => single::malformed_bytes_are_invalid(fixture),
+        "selection_follows_uniqueness" => single::selection_follows_uniqueness(fixture),
+        "sizes_are_kept" => single::sizes_are_kept(fixture),
+        "aggregates_name_exactly_their_signers" => {
+            evidence::aggregates_name_exactly_their_signers(fixture)
+        }
+        "collections_of_disjoint_cells" => evidence::collections_of_disjoint_cells(fixture),
+        "groups_are_between_cells_and_committees" => {
+            evidence::groups_are_between_cells_and_committees(fixture)
+        }
+        "overlap_is_as_declared" => evidence::overlap_is_as_declared(fixture),
+        "bundles_are_as_declared" => bundles::bundles_are_as_declared(fixture),
+        "empty_is_refused" => evidence::empty_is_refused(fixture),
+        "signing_needs_a_fitting_permit" => jobs::signing_needs_a_fitting_permit(fixture),
+        "jobs_round_trip" => jobs::jobs_round_trip(fixture),
+        "bad_inputs_of_an_aggregate_are_named" => {
+            jobs::bad_inputs_of_an_aggregate_are_named(fixture)
+        }
+        "same_for_every_thread_count_and_kernel" => {
+            jobs::same_for_every_thread_count_and_kernel(fixture)
+        }
+        "costs_grow_with_size" => jobs::costs_grow_with_size(fixture),
+        "key_tables_check_sizes" => jobs::key_tables_check_sizes(fixture),
+        _ => panic!("the battery has no test {test}"),
+    }
 }
 
 /// Validators of the small world that the battery runs in: 2 committees of 3 cells of 4, or of 2 groups

@@ -82,7 +82,7 @@ pub struct Part {
 
 impl Part {
     /// What the piece proves when it is combined into evidence of `whole`.
-    pub fn statement(&self, whole: &Statement) -> Statement {
+    pub(crate) fn statement(&self, whole: &Statement) -> Statement {
         Statement {
             layer: self.layer,
             first: whole.first.saturating_add(self.offset),

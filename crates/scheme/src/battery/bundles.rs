@@ -114,7 +114,7 @@ fn lies(entries: &[BundleEntry]) -> Vec<(&'static str, Vec<BundleEntry>)> {
 
 /// One piece of evidence proves collections of several committees, slots and messages, and nothing
 /// else; or the scheme says that it cannot.
-pub fn bundles_are_as_declared<F: Fixture>(fixture: &F) {
+pub(crate) fn bundles_are_as_declared<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let next = Slot(SLOT.0 + 1);
     let all = [

@@ -115,7 +115,7 @@ fn binds_bytes<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence:
 }
 
 /// An aggregate proves its support, no more and no less.
-pub fn aggregates_name_exactly_their_signers<F: Fixture>(fixture: &F) {
+pub(crate) fn aggregates_name_exactly_their_signers<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.statement(CELL);
     let votes = world.votes(&statement, &[0, 1, 2, 3]);
@@ -164,7 +164,7 @@ fn cells<F: Fixture>(world: &World<F::S>, committee: u16, signers: &[&[u32]]) ->
 }
 
 /// A collection of aggregates of different cells proves the union of their supports.
-pub fn collections_of_disjoint_cells<F: Fixture>(fixture: &F) {
+pub(crate) fn collections_of_disjoint_cells<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.committee_statement(1);
     let parts = cells::<F>(&world, 1, &[&[0, 1, 2, 3], &[2], &[1, 3]]);
@@ -193,7 +193,7 @@ pub fn collections_of_disjoint_cells<F: Fixture>(fixture: &F) {
 /// Evidence of a unit between cell and committee is made of its parts, proves its own votes and no
 /// others, and is combined to that of the committee; where proofs do not merge it is of the form of
 /// aggregates.
-pub fn groups_are_between_cells_and_committees<F: Fixture>(fixture: &F) {
+pub(crate) fn groups_are_between_cells_and_committees<F: Fixture>(fixture: &F) {
     let world = World::with_fan_out(fixture, &[2, 3]);
     let layout = *world.assignment.layout();
     let abilities = world.scheme().abilities();
@@ -251,7 +251,7 @@ pub fn groups_are_between_cells_and_committees<F: Fixture>(fixture: &F) {
 }
 
 /// Overlapping aggregates of one cell combine as the scheme declares.
-pub fn overlap_is_as_declared<F: Fixture>(fixture: &F) {
+pub(crate) fn overlap_is_as_declared<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.committee_statement(1);
     let votes = world.votes(&world.statement(CELL), &[0, 1, 2, 3]);
@@ -304,7 +304,7 @@ pub fn overlap_is_as_declared<F: Fixture>(fixture: &F) {
 }
 
 /// Nothing aggregates to an error, and an empty support proves nothing.
-pub fn empty_is_refused<F: Fixture>(fixture: &F) {
+pub(crate) fn empty_is_refused<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.statement(CELL);
     let none = World::<F::S>::with_ctx(|ctx| {

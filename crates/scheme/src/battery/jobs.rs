@@ -19,7 +19,7 @@ fn item(validator: u32) -> SignItem {
 
 /// A signature needs a permit for exactly its validator, role, slot and message, and
 /// uses it up.
-pub fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
+pub(crate) fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let signers = fixture.signers(VALIDATORS);
     let sign = |permits| {
@@ -129,7 +129,7 @@ fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
 
 /// Jobs survive encoding, their prefixes are jobs, damaged bytes are refused, and outputs pass
 /// the public verifier.
-pub fn jobs_round_trip<F: Fixture>(fixture: &F) {
+pub(crate) fn jobs_round_trip<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     for job in samples::<F>(&world) {
         let op = job.name();
@@ -194,7 +194,7 @@ pub fn jobs_round_trip<F: Fixture>(fixture: &F) {
 }
 
 /// An aggregate over a bad input is never delivered; the input is named.
-pub fn bad_inputs_of_an_aggregate_are_named<F: Fixture>(fixture: &F) {
+pub(crate) fn bad_inputs_of_an_aggregate_are_named<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.statement(CELL);
     let mut votes = world.votes(&statement, &[0, 1, 2]);
@@ -211,7 +211,7 @@ pub fn bad_inputs_of_an_aggregate_are_named<F: Fixture>(fixture: &F) {
 }
 
 /// One thread, several threads and the portable kernel yield the same bytes and verdicts.
-pub fn same_for_every_thread_count_and_kernel<F: Fixture>(fixture: &F) {
+pub(crate) fn same_for_every_thread_count_and_kernel<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let portable = world.scheme().portable();
     for job in samples::<F>(&world) {
@@ -233,7 +233,7 @@ pub fn same_for_every_thread_count_and_kernel<F: Fixture>(fixture: &F) {
 }
 
 /// More work is never predicted to be cheaper, and nothing that the roles wait for is free.
-pub fn costs_grow_with_size<F: Fixture>(fixture: &F) {
+pub(crate) fn costs_grow_with_size<F: Fixture>(fixture: &F) {
     let scheme = fixture.scheme();
     for op in Op::ALL {
         let costs: Vec<_> = (0..16)
@@ -257,7 +257,7 @@ pub fn costs_grow_with_size<F: Fixture>(fixture: &F) {
 }
 
 /// A registry of another size than the assignment is refused, one that fits is prepared by a job.
-pub fn key_tables_check_sizes<F: Fixture>(fixture: &F) {
+pub(crate) fn key_tables_check_sizes<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let small = std::sync::Arc::new(fixture.registry(VALIDATORS - 1));
     let refused =

@@ -5,7 +5,7 @@ use crate::{Claim, Role, Scheme, SchemeError};
 use alphorn_types::{Slot, Validator};
 
 /// A signature holds for its validator and message alone, and for one-time keys its slot alone.
-pub fn signatures_bind_validator_and_message<F: Fixture>(fixture: &F) {
+pub(crate) fn signatures_bind_validator_and_message<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let one_time = world.scheme().abilities().one_time;
     for role in Role::ALL {
@@ -35,7 +35,7 @@ pub fn signatures_bind_validator_and_message<F: Fixture>(fixture: &F) {
 
 /// Verdicts of a batch are those of its items one by one, whatever is bad and wherever: swapped
 /// signatures of one message (their sum is unchanged), another message, other bytes.
-pub fn verdicts_of_batches_are_exact<F: Fixture>(fixture: &F) {
+pub(crate) fn verdicts_of_batches_are_exact<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let good: Vec<_> = (0..VALIDATORS)
         .map(|v| World::<F::S>::vote_claim(Validator(v), world.vote(Validator(v))))
@@ -73,7 +73,7 @@ pub fn verdicts_of_batches_are_exact<F: Fixture>(fixture: &F) {
 }
 
 /// Bytes of a wrong length or content are invalid, never a panic, and spoil no other item.
-pub fn malformed_bytes_are_invalid<F: Fixture>(fixture: &F) {
+pub(crate) fn malformed_bytes_are_invalid<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let bytes = world.scheme().sizes().signature_bytes;
     let good = world.vote(Validator(0));
@@ -107,7 +107,7 @@ pub fn malformed_bytes_are_invalid<F: Fixture>(fixture: &F) {
 }
 
 /// Proofs of selection exist exactly where signatures are unique, and bind their validator.
-pub fn selection_follows_uniqueness<F: Fixture>(fixture: &F) {
+pub(crate) fn selection_follows_uniqueness<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let validators = [Validator(2), Validator(9)];
     let signers = fixture.signers(VALIDATORS);
@@ -154,7 +154,7 @@ pub fn selection_follows_uniqueness<F: Fixture>(fixture: &F) {
 }
 
 /// Signatures have the declared length.
-pub fn sizes_are_kept<F: Fixture>(fixture: &F) {
+pub(crate) fn sizes_are_kept<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let sizes = world.scheme().sizes();
     for role in Role::ALL {

@@ -43,7 +43,7 @@ pub struct Keys(Arc<dyn Any + Send + Sync>);
 
 impl Keys {
     /// Wraps a scheme's key table.
-    pub fn new<K: Send + Sync + 'static>(keys: Arc<K>) -> Self {
+    pub(crate) fn new<K: Send + Sync + 'static>(keys: Arc<K>) -> Self {
         Keys(keys)
     }
 

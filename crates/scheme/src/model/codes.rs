@@ -139,7 +139,8 @@ impl CodeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ROWS_MAX, SCHEMA};
+    use crate::model::SCHEMA;
+    use crate::model::rows::ROWS_MAX;
 
     /// A nanosecond for ten bytes, and as many times a fifth more as are worked on.
     fn table() -> CodeTable {

@@ -7,7 +7,7 @@ mod scheme;
 mod table;
 
 pub use codes::{CodeCost, CodeOp, CodeTable};
-pub use rows::{ROWS_MAX, Row};
+pub use rows::Row;
 pub use scheme::{Model, ModelKeys, ModelRegistry, ModelSigners};
 pub use table::{
     CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableError, TableSizes,

@@ -5,7 +5,7 @@ use crate::Cost;
 use serde::{Deserialize, Serialize};
 
 /// Rows of a table at most.
-pub const ROWS_MAX: usize = 4096;
+pub(crate) const ROWS_MAX: usize = 4096;
 
 /// Time and memory of one operation at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
