@@ -134,7 +134,7 @@ fn prove(exec: Exec<'_>, count: usize, preset: &Preset, runs: usize) -> Result<(
         let [e, f, g, h] = opening.parameter;
         rows.push([a, b, c, d, e, f, g, h]);
     }
-    let log2 = relation.shape.column_log2();
+    let log2 = relation.column_log2();
     let registry = Registry::new(&rows, 8, log2)?;
     let id = chains.parameters().id;
     let statement = Statement {

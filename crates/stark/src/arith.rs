@@ -23,7 +23,7 @@ pub const DIGEST: usize = 8;
 pub(crate) type OfLane<A> = (Vec<<A as Arith>::Base>, Vec<<A as Arith>::Ext>);
 
 /// What a verifier may do.
-pub trait Arith: Sized {
+pub(crate) trait Arith: Sized {
     /// An element of F_p, or what stands for one.
     type Base: Copy + Add<Output = Self::Base> + Sub<Output = Self::Base> + Mul<Output = Self::Base>;
 
@@ -116,7 +116,7 @@ pub(crate) static ONE_STATE: LazyLock<Backend> = LazyLock::new(|| {
 });
 
 /// C(left, right) of field elements.
-pub fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
+pub(crate) fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
     let mut states = [std::array::from_fn(|i| match i < DIGEST {
         true => left[i],
         false => right[i - DIGEST],

@@ -9,7 +9,7 @@ use crate::relation::Shape;
 
 /// What a claim is about; names the check that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Claimed {
+pub(crate) enum Claimed {
     /// Counts of registry and tables, as numerators of the bus.
     BusNumerators,
     /// Cells, as components of tuples.
@@ -78,17 +78,17 @@ pub(crate) enum Part<E> {
 #[derive(Debug)]
 pub(crate) struct Claim<E> {
     /// What it is about.
-    pub name: Claimed,
+    pub(crate) name: Claimed,
     /// The weights.
-    pub parts: Vec<Part<E>>,
+    pub(crate) parts: Vec<Part<E>>,
     /// The value.
-    pub value: E,
+    pub(crate) value: E,
 }
 
 /// All claims that a proof has left. Only opening it consumes it.
 #[derive(Debug)]
 #[must_use = "a claim that is not opened proves nothing"]
-pub struct Ledger<E>(Vec<Claim<E>>);
+pub(crate) struct Ledger<E>(Vec<Claim<E>>);
 
 impl<E> Ledger<E> {
     /// A ledger without claims.
@@ -113,9 +113,9 @@ impl<E> Ledger<E> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed<'a> {
     /// The sizes.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// The slices.
-    pub slices: &'a [Vec<Fp>],
+    pub(crate) slices: &'a [Vec<Fp>],
 }
 
 impl Committed<'_> {

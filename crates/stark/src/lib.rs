@@ -3,12 +3,12 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`field`], `extension` | KoalaBear, F_p with p = 2^31 − 2^24 + 1, and the extension of degree 5 that challenges are drawn from |
-//! | [`kernel`] | vectors of elements for each instruction set |
-//! | [`poseidon`], [`merkle`] | the permutations on many states at once, trees and commitments of them |
-//! | [`arith`], `transcript` | what a verifier may do, so that one source is verifier and circuit; what was said so far |
+//! | `kernel` | vectors of elements for each instruction set |
+//! | [`poseidon`], `merkle` | the permutations on many states at once, trees and commitments of them |
+//! | `arith`, `transcript` | what a verifier may do, so that one source is verifier and circuit; what was said so far |
 //! | `multilinear`, `sumcheck`, `logup` | polynomials by their values on the cube, rounds of sumcheck, sums of fractions |
 //! | `poseidon_gkr` | many permutations, from random sums of outputs to random points of inputs |
-//! | [`relation`], [`claims`] | what is proved, as data; what is left to open |
+//! | `relation`, `claims` | what is proved, as data; what is left to open |
 //! | [`whir`] | the polynomial commitment |
 //! | [`proof`] | prover and verifier of a relation; bytes |
 //! | `circuit`, [`merge`] | a verifier as rows and permutations; proofs that proofs hold |
@@ -25,22 +25,22 @@
 #![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
 
-pub mod arith;
+mod arith;
 pub mod chains;
 mod circuit;
-pub mod claims;
-pub mod error;
+mod claims;
+mod error;
 mod extension;
 pub mod field;
-pub mod kernel;
+mod kernel;
 mod logup;
 pub mod merge;
-pub mod merkle;
+mod merkle;
 mod multilinear;
 pub mod poseidon;
 mod poseidon_gkr;
 pub mod proof;
-pub mod relation;
+mod relation;
 pub mod security;
 pub mod statement;
 mod sumcheck;
@@ -50,11 +50,14 @@ mod transcript;
 mod vector;
 pub mod whir;
 
+pub use arith::DIGEST;
 pub use error::{ProveError, VerifyError};
 pub use extension::Ext;
 pub use field::Fp;
 pub use kernel::{Dispatch, KERNELS, Packed, Pass};
+pub use merkle::Digest;
 pub use poseidon::Permutations;
+pub use relation::Relation;
 
 /// The example of the package's page is compiled with the other ones.
 #[cfg(doctest)]

@@ -27,9 +27,9 @@ const DEGREE: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cube {
     /// Coordinates that number the groups.
-    pub groups_log2: usize,
+    pub(crate) groups_log2: usize,
     /// Coordinates within a group.
-    pub within_log2: usize,
+    pub(crate) within_log2: usize,
 }
 
 impl Cube {
@@ -44,13 +44,13 @@ impl Cube {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaves<E> {
     /// The coordinates that number the group.
-    pub groups: Vec<E>,
+    pub(crate) groups: Vec<E>,
     /// The coordinates within a group.
-    pub within: Vec<E>,
+    pub(crate) within: Vec<E>,
     /// Value of the numerators.
-    pub numerator: E,
+    pub(crate) numerator: E,
     /// Value of the denominators.
-    pub denominator: E,
+    pub(crate) denominator: E,
 }
 
 /// The fractions of a group, or their sums in a layer.

@@ -8,7 +8,7 @@ use crate::arith::DIGEST;
 use crate::field::Fp;
 use crate::poseidon::Permutations;
 
-pub use opened::Opened;
+pub(crate) use opened::Opened;
 pub(crate) use opened::{Sent, Shown, nodes_max};
 
 /// A digest of the crate's hash.

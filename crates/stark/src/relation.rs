@@ -32,27 +32,27 @@ pub(crate) const BUS_GROUPS_FIXED: usize = 2;
 
 /// The sizes of cubes. Those of the protocol are `Shape::STANDARD`; tests take smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Coordinates of an instance within its group.
-    pub lanes_log2: usize,
+    pub(crate) lanes_log2: usize,
     /// Coordinates of a bus position.
-    pub positions_log2: usize,
+    pub(crate) positions_log2: usize,
     /// Coordinates of a group on the bus.
-    pub bus_groups_log2: usize,
+    pub(crate) bus_groups_log2: usize,
     /// Coordinates of a unit of an instance; units of wide rows have their own.
-    pub places_log2: usize,
+    pub(crate) places_log2: usize,
     /// Coordinates of a group of units.
-    pub unit_groups_log2: usize,
+    pub(crate) unit_groups_log2: usize,
     /// The first group of units that instances may use; those before are for recursion.
-    pub first_unit_group: usize,
+    pub(crate) first_unit_group: usize,
     /// Coordinates of a slice of the commitment.
-    pub slices_log2: usize,
+    pub(crate) slices_log2: usize,
     /// The slice of counts and inverses.
-    pub first_slice: usize,
+    pub(crate) first_slice: usize,
     /// The slice of the tables' counts.
-    pub tables_slice: usize,
+    pub(crate) tables_slice: usize,
     /// The first slice of the groups.
-    pub groups_slice: usize,
+    pub(crate) groups_slice: usize,
 }
 
 impl Shape {
@@ -80,12 +80,12 @@ impl Shape {
     };
 
     /// Instances of a group.
-    pub fn lanes(&self) -> usize {
+    pub(crate) fn lanes(&self) -> usize {
         1 << self.lanes_log2
     }
 
     /// Rows of the registry, of a committed column, and fractions of a bus group: a power of two.
-    pub fn column_log2(&self) -> usize {
+    pub(crate) fn column_log2(&self) -> usize {
         self.positions_log2 + self.lanes_log2
     }
 
@@ -109,18 +109,18 @@ impl Shape {
 
 /// scale · public value · cell, where a missing factor is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Term {
+pub(crate) struct Term {
     /// The cell.
-    pub cell: Option<usize>,
+    pub(crate) cell: Option<usize>,
     /// Which public value.
-    pub public: Option<usize>,
+    pub(crate) public: Option<usize>,
     /// The constant.
-    pub scale: Fp,
+    pub(crate) scale: Fp,
 }
 
 /// A sum of terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Form(pub Vec<Term>);
+pub(crate) struct Form(pub Vec<Term>);
 
 impl Form {
     /// A cell.
@@ -159,7 +159,7 @@ impl Form {
 
     /// The form times a constant.
     #[must_use]
-    pub fn times(mut self, factor: Fp) -> Form {
+    pub(crate) fn times(mut self, factor: Fp) -> Form {
         self.0.iter_mut().for_each(|term| term.scale *= factor);
         self
     }
@@ -211,29 +211,29 @@ impl Form {
 
 /// A row: a permutation of sixteen forms, or of twenty-four if it is wide.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// What is permuted.
-    pub inputs: Vec<Form>,
+    pub(crate) inputs: Vec<Form>,
     /// The cells of the cubes of its partial rounds but the last.
-    pub cubes: Vec<usize>,
+    pub(crate) cubes: Vec<usize>,
     /// Whether an output is permutation + input, otherwise it is the permutation alone.
-    pub feed_forward: bool,
+    pub(crate) feed_forward: bool,
 }
 
 /// Output `lane` of `row` equals a form.
 #[derive(Clone, Debug)]
-pub struct Wire {
+pub(crate) struct Wire {
     /// The row.
-    pub row: usize,
+    pub(crate) row: usize,
     /// The lane of its output.
-    pub lane: usize,
+    pub(crate) lane: usize,
     /// What it equals.
-    pub form: Form,
+    pub(crate) form: Form,
 }
 
 /// A component of a tuple.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// A form of cells.
     Form(Form),
     /// An output of a row of width 16.
@@ -249,24 +249,24 @@ pub enum Entry {
 
 /// A tuple on the bus.
 #[derive(Clone, Debug)]
-pub struct Tuple {
+pub(crate) struct Tuple {
     /// Whether it is taken off; otherwise it is put on.
-    pub taken: bool,
+    pub(crate) taken: bool,
     /// Tells kinds of tuples apart.
-    pub tag: u32,
+    pub(crate) tag: u32,
     /// The components.
-    pub entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// A table of public tuples, whose first components are different constants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     /// The kind of its tuples.
-    pub tag: u32,
+    pub(crate) tag: u32,
     /// The tuples: forms without cells.
-    pub rows: Vec<Vec<Form>>,
+    pub(crate) rows: Vec<Vec<Form>>,
     /// Where its counts lie in the column of counts, and its fractions in their bus group.
-    pub offset: usize,
+    pub(crate) offset: usize,
 }
 
 impl Table {
@@ -299,28 +299,28 @@ pub(crate) struct Part {
 #[derive(Clone, Debug)]
 pub struct Relation {
     /// The sizes.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// Tells relations apart in the transcript.
     pub id: u32,
     /// Cells of an instance: full slices in each group.
     pub cells: usize,
     /// 16 rows for each place, then, if there are wide rows, 16 for each of their places, a power of
     /// two; none is a permutation of zeros that nobody reads.
-    pub rows: Vec<Option<Row>>,
+    pub(crate) rows: Vec<Option<Row>>,
     /// The wired outputs.
-    pub wires: Vec<Wire>,
+    pub(crate) wires: Vec<Wire>,
     /// The tuple of each bus position.
-    pub bus: Vec<Option<Tuple>>,
+    pub(crate) bus: Vec<Option<Tuple>>,
     /// The tables.
-    pub tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
     /// The kind of tuples (index, row) that the registry takes off.
-    pub registry_tag: u32,
+    pub(crate) registry_tag: u32,
     /// Field elements of a registry row beside its index.
-    pub registry_width: usize,
+    pub(crate) registry_width: usize,
     /// How many public values a statement has.
-    pub publics: usize,
+    pub(crate) publics: usize,
     /// Elements of a statement's message.
-    pub message: usize,
+    pub(crate) message: usize,
 }
 
 impl Part {
@@ -337,6 +337,23 @@ impl Part {
 }
 
 impl Relation {
+    /// Instances of a group.
+    pub fn lanes(&self) -> usize {
+        self.shape.lanes()
+    }
+
+    /// Coordinates of a committed column, which has as many rows as the registry.
+    pub fn column_log2(&self) -> usize {
+        self.shape.column_log2()
+    }
+
+    /// Fractions of a proof of `groups` groups: of tuples, of registry rows and of table rows.
+    pub fn fractions(&self, groups: usize) -> usize {
+        let tuples = self.bus.iter().flatten().count();
+        let tables: usize = self.tables.iter().map(|table| table.rows.len()).sum();
+        groups * self.lanes() * tuples + (1 << self.column_log2()) + tables
+    }
+
     /// Slices of a group.
     pub fn group_slices(&self) -> usize {
         self.cells * self.shape.lanes() / self.shape.slice()

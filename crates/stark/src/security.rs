@@ -197,7 +197,7 @@ fn claims(relation: &Relation) -> usize {
 }
 
 /// The table of the arguments of a relation, without the polynomial commitment.
-pub fn table(relation: &Relation) -> Table {
+pub(crate) fn table(relation: &Relation) -> Table {
     let shape = relation.shape;
     let Cube {
         groups_log2,

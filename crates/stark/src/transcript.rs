@@ -62,7 +62,7 @@ struct State<B> {
 #[derive(Debug)]
 pub(crate) struct Channel<A: Arith> {
     /// The arithmetic.
-    pub arith: A,
+    pub(crate) arith: A,
     state: State<A::Base>,
 }
 

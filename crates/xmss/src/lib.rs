@@ -34,7 +34,7 @@ mod watermark;
 pub use alphorn_stark::merge::ChildKind;
 pub use key::{KeyError, Purpose, SecretKey, SignError};
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
-pub use params::{BASE, Params, Set, UnknownSet};
+pub use params::{Params, Set, UnknownSet};
 pub use proof::{
     BundleEntry, BundleShape, Claimed, EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, MergeShape,
     PRESETS, Preset, ProofError, ProofPart, ProofRegistry, ProofSizes, Proofs, ProveError, Signed,

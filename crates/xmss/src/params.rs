@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Base of the code: a chain has positions 0 to 7.
-pub const BASE: u8 = 8;
+pub(crate) const BASE: u8 = 8;
 
 /// Elements of the longest digest.
 pub(crate) const DIGEST_MAX: usize = 8;
@@ -32,15 +32,15 @@ pub struct Params {
     /// L: levels of the tree; there are 2^L indices.
     pub log2_lifetime: u8,
     /// v: chains, of eight positions each.
-    pub chains: usize,
+    pub(crate) chains: usize,
     /// Sum of the code's digits; a message is hashed with fresh randomness until its code has it.
-    pub target_sum: u16,
+    pub(crate) target_sum: u16,
     /// Field elements of a digest.
-    pub digest: usize,
+    pub(crate) digest: usize,
     /// Field elements of a key's parameter P.
-    pub parameter: usize,
+    pub(crate) parameter: usize,
     /// Field elements of a signature's randomness.
-    pub randomness: usize,
+    pub(crate) randomness: usize,
     /// Bytes of a signature.
     pub signature_bytes: usize,
     /// Bytes of a public key.

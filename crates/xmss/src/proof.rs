@@ -140,7 +140,7 @@ impl Proofs {
 
     /// Signatures of a group: a proof of fewer is filled up and costs as much.
     pub fn group(&self) -> usize {
-        self.chains.relation().shape.lanes()
+        self.chains.relation().lanes()
     }
 
     /// Slices of 2^16 elements that a group commits to.
@@ -155,7 +155,7 @@ impl Proofs {
 
     /// Keys of a registry at most.
     pub fn registry_max(&self) -> usize {
-        1 << self.chains.relation().shape.column_log2()
+        1 << self.chains.relation().column_log2()
     }
 
     /// The sizes of a proof of so many signatures: elements and bytes at most, since what opened rows share
@@ -166,12 +166,10 @@ impl Proofs {
         let slices = relation.slices(groups);
         let header_bytes = header_bytes(relation, groups);
         let instances = groups * self.group();
-        let tables: usize = relation.tables.iter().map(|table| table.rows.len()).sum();
-        let bus = relation.bus.iter().flatten().count();
         ProofSizes {
             cells: instances * relation.cells,
             permutations: instances * relation.permutations(),
-            fractions: instances * bus + self.registry_max() + tables,
+            fractions: relation.fractions(groups),
             groups,
             slices,
             elements,

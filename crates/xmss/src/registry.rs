@@ -115,7 +115,7 @@ impl Signers {
     }
 
     /// The key of a validator for a purpose.
-    pub fn key(&self, validator: Validator, purpose: Purpose) -> Option<Arc<SecretKey>> {
+    pub(crate) fn key(&self, validator: Validator, purpose: Purpose) -> Option<Arc<SecretKey>> {
         if let Some(key) = self.held.get(&(validator.0, purpose)) {
             return Some(key.clone());
         }

@@ -21,7 +21,7 @@ pub struct Parameters {
     /// Levels of the tree, up to 32.
     pub levels: usize,
     /// Sizes of the cubes.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
 }
 
 impl Parameters {

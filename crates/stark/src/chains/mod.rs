@@ -40,7 +40,7 @@ pub(crate) const LIMBS: usize = 8;
 pub(crate) const LIMB_DIGITS: usize = 8;
 
 /// Kinds of tuples on the bus.
-pub mod kind {
+pub(crate) mod kind {
     /// (instance, place, digest).
     pub(crate) const CHAIN: u32 = 1;
     /// A digit.

@@ -126,7 +126,7 @@ impl Circulant {
     ///
     /// # Panics
     /// If the sum of the row exceeds `SMALL_SUM_MAX`.
-    pub fn new(row: &[u32; MIXED]) -> Circulant {
+    pub(crate) fn new(row: &[u32; MIXED]) -> Circulant {
         let entry = |i: usize, j: usize| u64::from(row[(MIXED + j - i) % MIXED]);
         let sum: u64 = row.iter().map(|x| u64::from(*x)).sum();
         assert!(sum <= SMALL_SUM_MAX, "entries are small");

@@ -71,7 +71,7 @@ pub struct BundleProof {
     pub elements: Vec<Fp>,
     /// For each child that is a bundle what is left of the registries of its entries, each a point and a value:
     /// the prover says only the digest of it.
-    pub left: Vec<Vec<Ext>>,
+    pub(crate) left: Vec<Vec<Ext>>,
 }
 
 /// The digest of a bundle's statement: how many are listed, the level, and what is listed, filled with zeros.

@@ -45,7 +45,8 @@ static EXAMPLE: LazyLock<Example> = LazyLock::new(|| Example::new(Parameters::CO
 static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     let example = &*EXAMPLE;
     Setup::new(
-        (&example.statement, &example.registry),
+        &example.statement,
+        &example.registry,
         &example.chains,
         |members| leaf(example, members),
     )
@@ -72,7 +73,8 @@ fn leaf(example: &Example, members: Range<usize>) -> Leaf {
 
 impl Setup {
     fn new(
-        (statement, registry): (&Statement, &Registry),
+        statement: &Statement,
+        registry: &Registry,
         of: &'static dyn Statements,
         leaf: impl Fn(Range<usize>) -> Leaf,
     ) -> Setup {

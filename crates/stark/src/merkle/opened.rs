@@ -15,15 +15,15 @@ use crate::field::Fp;
 
 /// A tree of which rows are opened: each leaf is a chain of hashes of a row of elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Opened<'a, B> {
+pub(crate) struct Opened<'a, B> {
     /// The layer that was said before.
-    pub cap: &'a [[B; DIGEST]],
+    pub(crate) cap: &'a [[B; DIGEST]],
     /// What each leaf's chain begins with.
-    pub start: Digest,
+    pub(crate) start: Digest,
     /// Elements of a row.
-    pub width: usize,
+    pub(crate) width: usize,
     /// What is wrong if a path does not lead to the cap.
-    pub error: VerifyError,
+    pub(crate) error: VerifyError,
 }
 
 /// Which rows and nodes are sent for some indices.

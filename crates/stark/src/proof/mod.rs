@@ -1,7 +1,7 @@
 //! Proofs that instances fulfil a relation.
 //!
 //! The prover commits to all cells, argues by the bus, the permutations and the union, and is left
-//! with [claims](crate::claims) on what it committed to. A *succinct* proof opens them by the
+//! with claims on what it committed to. A *succinct* proof opens them by the
 //! polynomial commitment of [`crate::whir`] and goes over the wire.
 
 mod codec;
@@ -20,7 +20,9 @@ pub(crate) use reduce::{Deferred, Known};
 pub use sizes::{PartSize, succinct_parts};
 pub(crate) use succinct::read_succinct;
 pub use succinct::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
-pub use witness::{Violation, Witness, check};
+pub use witness::Witness;
+#[cfg(test)]
+pub(crate) use witness::violation::check;
 
 use std::fmt::Debug;
 

@@ -44,12 +44,12 @@ pub(super) fn native_header(groups: usize) -> [Fp; DIGEST] {
 #[derive(Clone, Debug)]
 pub(crate) struct Known<B> {
     /// The digest of the statement.
-    pub digest: [B; DIGEST],
+    pub(crate) digest: [B; DIGEST],
     /// The public values of the relation.
-    pub publics: Vec<B>,
+    pub(crate) publics: Vec<B>,
     /// For each group of instances that there is room for: 1 if it is used, 0 if not; used ones
     /// come first.
-    pub used: Vec<B>,
+    pub(crate) used: Vec<B>,
 }
 
 /// Values of public polynomials that are left to check.
@@ -57,13 +57,13 @@ pub(crate) struct Known<B> {
 #[must_use = "a public value that is not checked proves nothing"]
 pub(crate) struct Deferred<E> {
     /// A point of the registry's rows.
-    pub registry_at: Vec<E>,
+    pub(crate) registry_at: Vec<E>,
     /// The columns of the registry there.
-    pub registry: Vec<E>,
+    pub(crate) registry: Vec<E>,
     /// A point of the bitfield.
-    pub bitfield_at: Vec<E>,
+    pub(crate) bitfield_at: Vec<E>,
     /// The bitfield there.
-    pub bitfield: E,
+    pub(crate) bitfield: E,
 }
 
 /// A transcript up to the commitment.

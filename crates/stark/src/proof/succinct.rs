@@ -34,7 +34,7 @@ pub fn succinct_elements(relation: &Relation, preset: &Preset, groups: usize) ->
 
 /// Proves a statement over the commitment of a preset.
 ///
-/// The witness is not checked before: [`super::check`] names what is wrong with one.
+/// The witness is not checked before.
 ///
 /// # Errors
 /// [`ProveError::Statement`] for a statement that no proof is accepted for, and mostly for a witness

@@ -44,17 +44,17 @@ const CAP_LOG2: usize = 2;
 
 /// One oracle and how it is queried.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OracleParameters {
+pub(crate) struct OracleParameters {
     /// Points of the domain: 2^this.
-    pub rows_log2: usize,
+    pub(crate) rows_log2: usize,
     /// Coordinates that its slices are.
-    pub slices_log2: usize,
+    pub(crate) slices_log2: usize,
     /// Rows that are opened.
-    pub queries: usize,
+    pub(crate) queries: usize,
     /// Bits of proof of work for each round that folds it.
-    pub fold_bits: u32,
+    pub(crate) fold_bits: u32,
     /// m: proximity is proved up to 1 − √ρ·(1 + 1/2m).
-    pub proximity_m: f64,
+    pub(crate) proximity_m: f64,
 }
 
 impl OracleParameters {
@@ -78,9 +78,9 @@ pub struct Preset {
     /// Its name.
     pub name: &'static str,
     /// The oracles: the first is the commitment.
-    pub oracles: &'static [OracleParameters],
+    pub(crate) oracles: &'static [OracleParameters],
     /// Bits of proof of work before rows are opened.
-    pub query_bits: u32,
+    pub(crate) query_bits: u32,
 }
 
 const fn oracle(

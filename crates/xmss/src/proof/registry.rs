@@ -1,9 +1,9 @@
 //! The keys of a committee as a proof's registry.
 
 use alphorn_exec::Exec;
+use alphorn_stark::Digest;
 use alphorn_stark::Fp;
 use alphorn_stark::field::P;
-use alphorn_stark::merkle::Digest;
 use alphorn_stark::proof::Registry as Rows;
 use alphorn_stark::statement::registry_digest;
 

@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 
 use alphorn_exec::Exec;
+use alphorn_stark::Relation;
 use alphorn_stark::chains::lean::{self, LeanChains, LeanOpening, LeanParameters};
 use alphorn_stark::chains::{Chains, HALF, Opened, Opening, Parameters};
 use alphorn_stark::proof::{Public, Registry as Rows, Statements};
-use alphorn_stark::relation::Relation;
 use alphorn_stark::statement::Statement;
 use alphorn_stark::{Fp, ProveError};
 
@@ -62,7 +62,7 @@ impl SetRelation {
     /// Elements of a message as it is hashed.
     pub(super) fn message_elements(&self) -> usize {
         match self {
-            SetRelation::Compact(_) => alphorn_stark::arith::DIGEST,
+            SetRelation::Compact(_) => alphorn_stark::DIGEST,
             SetRelation::Lean(_) => lean::MESSAGE,
         }
     }

@@ -41,7 +41,7 @@ pub(crate) const CAPACITY: usize = 9;
 pub(crate) const RATE: usize = 15;
 
 /// Kinds of tuples on the bus beside those of [`super::kind`]: a quotient is a remainder here.
-pub mod kind {
+pub(crate) mod kind {
     /// (place, upper limb of the tweak).
     pub(crate) const TWEAK: u32 = 5;
     /// Two digits that no chain has.

@@ -13,15 +13,15 @@ use crate::relation::{Relation, Shape};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeanParameters {
     /// Tells sets apart in the transcript.
-    pub id: u32,
+    pub(crate) id: u32,
     /// v: chains, an even number.
-    pub chains: usize,
+    pub(crate) chains: usize,
     /// Chain steps of an opening: 7·v less the target sum of the digits.
-    pub steps: usize,
+    pub(crate) steps: usize,
     /// Levels of the tree, up to 32.
-    pub levels: usize,
+    pub(crate) levels: usize,
     /// Sizes of the cubes.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
 }
 
 impl LeanParameters {

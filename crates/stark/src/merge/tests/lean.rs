@@ -14,7 +14,8 @@ static EXAMPLE: LazyLock<Example> = LazyLock::new(|| Example::new(LeanParameters
 static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     let example = &*EXAMPLE;
     Setup::new(
-        (&example.statement, &example.registry),
+        &example.statement,
+        &example.registry,
         &example.chains,
         |members| {
             let statement = statement_of(&example.statement, members.clone(), 0);
