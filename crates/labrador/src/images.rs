@@ -42,9 +42,9 @@ const LEMMA_FACTOR: u128 = 28;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// How many pieces.
-    pub pieces: usize,
+    pub(crate) pieces: usize,
     /// The bound.
-    pub norm_sq: u128,
+    pub(crate) norm_sq: u128,
     /// Bits of the lower digits of the images.
     pub(crate) base: u32,
     /// The bound of the squared norm of the digits.
@@ -99,7 +99,7 @@ fn digits_norm_sq(norm_sq: u128, numbers: usize, base: u32) -> u128 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
     /// Ring elements of a piece.
-    pub rank: usize,
+    pub(crate) rank: usize,
     /// Places under one copy of the matrix.
     block: usize,
     /// All groups.
@@ -130,13 +130,13 @@ impl Images {
 
     /// Places of a block; of the last one of a piece there may be fewer.
     #[must_use]
-    pub fn block(&self) -> usize {
+    pub(crate) fn block(&self) -> usize {
         self.block
     }
 
     /// Pieces under the projection; behind them are those of the images.
     #[must_use]
-    pub fn pieces(&self) -> usize {
+    pub(crate) fn pieces(&self) -> usize {
         self.groups.iter().map(|group| group.pieces).sum()
     }
 
@@ -180,7 +180,7 @@ impl Images {
 
     /// The squared norm of a group's pieces that the verifier may rely on.
     #[must_use]
-    pub fn extracted_norm_sq(&self, group: usize) -> u128 {
+    pub(crate) fn extracted_norm_sq(&self, group: usize) -> u128 {
         self.groups[group].extracted_norm_sq()
     }
 
@@ -260,7 +260,7 @@ impl Images {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// Pieces of a part; of the last one there may be fewer.
-    pub pieces: usize,
+    pub(crate) pieces: usize,
     /// How many parts, each with an image of its own.
     pub count: usize,
 }
@@ -284,7 +284,7 @@ impl Parts {
     /// The expected square of a number of the images of a witness of at most this squared norm, if no part
     /// has more of it than another.
     #[must_use]
-    pub fn image_variance(&self, norm_sq: u128) -> u128 {
+    pub(crate) fn image_variance(&self, norm_sq: u128) -> u128 {
         image_variance(norm_sq) / self.count as u128 + 1
     }
 }

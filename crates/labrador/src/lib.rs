@@ -22,7 +22,7 @@
 //! | [`schedule`] | the parameters of every level, from public bounds alone |
 //! | [`sis`] | which commitments bind: the estimate of module-SIS |
 //! | `system` | parameters and keys for statements with the same bounds |
-//! | [`transcript`] | the Fiat-Shamir transcript |
+//! | `transcript` | the Fiat-Shamir transcript |
 //! | `wire` | the two ends of a proof as bytes |
 //!
 #![doc = include_str!("LECTURE.md")]
@@ -51,7 +51,7 @@ pub mod ring;
 pub mod schedule;
 pub mod sis;
 mod system;
-pub mod transcript;
+mod transcript;
 mod verify;
 mod wire;
 

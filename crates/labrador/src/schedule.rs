@@ -22,21 +22,21 @@ pub(crate) const ELEMENTS_MAX: usize = 1 << 21;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicBounds {
     /// Vectors of the witness, 1 to `PIECES_MAX`.
-    pub pieces: usize,
+    pub(crate) pieces: usize,
     /// Ring elements of each vector.
-    pub rank: usize,
+    pub(crate) rank: usize,
     /// The bound of the squared norm of all vectors together.
-    pub norm_sq: u128,
+    pub(crate) norm_sq: u128,
     /// The block projection of the first level, whose images are the last of the vectors.
-    pub images: Images,
+    pub(crate) images: Images,
     /// Families of linear forms that all vectors share; 0 if each vector has a form of its own.
-    pub families: usize,
+    pub(crate) families: usize,
     /// Bytes of further messages of the first level.
-    pub front_bytes: u64,
+    pub(crate) front_bytes: u64,
     /// How levels show that their witnesses are short.
-    pub projections: Projections,
+    pub(crate) projections: Projections,
     /// How hard breaking a commitment must be.
-    pub profile: Profile,
+    pub(crate) profile: Profile,
 }
 
 /// What makes a proof faster to verify, and longer.

@@ -13,7 +13,7 @@ pub(crate) const STATE_BYTES: usize = 32;
 /// The state of both sides. A message is absorbed under its own label, with its length, so two
 /// different sequences of messages never hash the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transcript {
+pub(crate) struct Transcript {
     state: [u8; STATE_BYTES],
     #[cfg(test)]
     pub(crate) watched: Watched,
@@ -71,7 +71,7 @@ impl Transcript {
     /// # Panics
     /// If the name has 255 bytes or more.
     #[must_use]
-    pub fn new(domain: &str) -> Self {
+    pub(crate) fn new(domain: &str) -> Self {
         let mut transcript = Self {
             state: [0; STATE_BYTES],
             #[cfg(test)]
@@ -134,7 +134,7 @@ fn label_length(label: &str) -> u8 {
 
 /// The seed of a pseudorandom stream: key and first counter block of AES-128-CTR.
 #[derive(Clone)]
-pub struct Seed {
+pub(crate) struct Seed {
     bytes: [u8; STATE_BYTES],
     #[cfg(test)]
     watched: Watched,
@@ -143,7 +143,7 @@ pub struct Seed {
 impl Seed {
     /// The seed of a public, fixed stream named `name`.
     #[must_use]
-    pub fn of_name(name: &str) -> Self {
+    pub(crate) fn of_name(name: &str) -> Self {
         let mut hash = Shake256::default();
         hash.update(name.as_bytes());
         let mut seed = [0; STATE_BYTES];
@@ -157,7 +157,7 @@ impl Seed {
 
     /// The stream from its first byte.
     #[must_use]
-    pub fn stream(&self) -> Stream {
+    pub(crate) fn stream(&self) -> Stream {
         self.stream_at(0)
     }
 
@@ -181,7 +181,7 @@ fn reduced(x: u64) -> u64 {
 }
 
 /// A pseudorandom byte stream.
-pub struct Stream {
+pub(crate) struct Stream {
     counter: Counter,
     #[cfg(test)]
     pub(crate) watched: Watched,
@@ -189,7 +189,7 @@ pub struct Stream {
 
 impl Stream {
     /// Overwrites `out` with the next bytes.
-    pub fn fill(&mut self, out: &mut [u8]) {
+    pub(crate) fn fill(&mut self, out: &mut [u8]) {
         self.counter.fill(out);
     }
 
@@ -202,7 +202,7 @@ impl Stream {
     }
 
     /// The next 64 residues as an element.
-    pub fn element(&mut self) -> Rq {
+    pub(crate) fn element(&mut self) -> Rq {
         let mut bytes = [0; DEGREE * RESIDUE_BYTES];
         self.fill(&mut bytes);
         let mut out = [0u64; DEGREE];

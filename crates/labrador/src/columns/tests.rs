@@ -254,9 +254,11 @@ impl Attack {
     fn is_stopped_alone(
         &self,
         system: &System,
-        (statement, witness): (&Columns<'_>, &[Small]),
+        statement: &Columns<'_>,
+        witness: &[Small],
         target: usize,
-        (layout, images): (&layout::Layout, &Images),
+        layout: &layout::Layout,
+        images: &Images,
     ) {
         let defence = self.defence;
         for without in [None, Some(defence)] {
@@ -409,12 +411,7 @@ fn each_defence_stops_its_attack_alone() {
     assert!(layout.has_families());
     let images = layout.images();
     for attack in attacks() {
-        attack.is_stopped_alone(
-            &system,
-            (&statement, &sample.witness),
-            1,
-            (&layout, &images),
-        );
+        attack.is_stopped_alone(&system, &statement, &sample.witness, 1, &layout, &images);
     }
 }
 

@@ -11,7 +11,7 @@ mod transform;
 use crate::field::fold;
 pub(crate) use matrix::{DEPTH, Matrix};
 
-pub use ntt::Ntt;
+pub(crate) use ntt::Ntt;
 pub(crate) use ntt::{Diagonals, Scaled, Transforms};
 
 /// Degree of the ring: `R = Z[X]/(X^64 + 1)`.
@@ -35,7 +35,7 @@ impl Small {
 
     /// The square of the Euclidean norm: the sum of the squares of all coefficients.
     #[must_use]
-    pub fn norm_sq(&self) -> u128 {
+    pub(crate) fn norm_sq(&self) -> u128 {
         self.0
             .iter()
             .map(|&c| u128::from(i32::from(c).unsigned_abs().pow(2)))
@@ -100,7 +100,7 @@ pub(crate) fn centred(x: u64) -> i64 {
 
 /// An element of `R_Q = R / QR`; coefficients lie in `[0, Q)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rq([u64; DEGREE]);
+pub(crate) struct Rq([u64; DEGREE]);
 
 impl Rq {
     /// The zero element.
@@ -108,7 +108,7 @@ impl Rq {
 
     /// The constant `x`.
     #[must_use]
-    pub fn constant(x: i64) -> Self {
+    pub(crate) fn constant(x: i64) -> Self {
         let mut out = Self::ZERO;
         out.0[0] = reduce(x);
         out
@@ -131,13 +131,13 @@ impl Rq {
 
     /// The image of a short element.
     #[must_use]
-    pub fn from_small(x: &Small) -> Self {
+    pub(crate) fn from_small(x: &Small) -> Self {
         Self(x.0.map(|c| reduce(i64::from(c))))
     }
 
     /// The coefficients, each in `[0, Q)`.
     #[must_use]
-    pub fn coefficients(&self) -> &[u64; DEGREE] {
+    pub(crate) fn coefficients(&self) -> &[u64; DEGREE] {
         &self.0
     }
 

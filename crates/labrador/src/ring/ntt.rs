@@ -22,7 +22,7 @@ use crate::kernel::{Dispatch, Pass, Vectors};
 ///
 /// A method works on the portable level; one that ends in `_in` on the level of the pass around it.
 #[derive(Clone)]
-pub struct Ntt {
+pub(crate) struct Ntt {
     rows: Rows,
     bound: Bound,
 }
@@ -112,8 +112,8 @@ impl Ntt {
     }
 
     /// An element with 16-bit coefficients.
-    #[must_use]
-    pub fn from_small(x: &Small) -> Self {
+    #[cfg(test)]
+    pub(crate) fn from_small(x: &Small) -> Self {
         Self::from_small_bounded(x, 1 << 15)
     }
 
@@ -235,7 +235,7 @@ impl Ntt {
     /// If the operations that made this value allow coefficients beyond the residue system: an
     /// error of the program, whatever the data.
     #[must_use]
-    pub fn to_rq(&self) -> Rq {
+    pub(crate) fn to_rq(&self) -> Rq {
         Backend::Portable.run(ToRq(self))
     }
 
@@ -286,7 +286,7 @@ impl Ntt {
 
     /// The product.
     #[must_use]
-    pub fn times(&self, other: &Self) -> Self {
+    pub(crate) fn times(&self, other: &Self) -> Self {
         Backend::Portable.run(Times(self, other))
     }
 

@@ -10,7 +10,7 @@ use crate::sis::Profile;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Pieces that each half of `z` gives; 0 at the first level, which has no `z`.
-    pub z_pieces: usize,
+    pub(crate) z_pieces: usize,
     /// Pieces in all (`r`).
     pub pieces: usize,
     /// Ring elements of a piece (`n`).
@@ -78,13 +78,13 @@ pub struct Level {
     /// Families of linear forms that all pieces share; 0 if each piece has a form of its own.
     pub families: usize,
     /// The bound of the squared norm of the witness it produces.
-    pub norm_sq_out: u128,
+    pub(crate) norm_sq_out: u128,
     /// Bits of the lower half of `z`.
     pub z_base: u32,
     /// Digits of an element of `R_Q` and bits of each.
     pub t_digits: usize,
     /// Bits of a digit of an element of `R_Q`.
-    pub t_base: u32,
+    pub(crate) t_base: u32,
     /// Rows of the inner commitment.
     pub kappa: usize,
     /// Rows of the outer commitments.
@@ -101,7 +101,7 @@ pub struct Tail {
     /// The parts of its projection.
     pub parts: Parts,
     /// The bound of the squared norm of `z`.
-    pub norm_sq_out: u128,
+    pub(crate) norm_sq_out: u128,
     /// The expected square of a coefficient of `z`.
     pub z_variance: u128,
     /// Rows of the inner commitment.

@@ -64,7 +64,7 @@ fn defences_of_blocks_stop_their_attacks_at_the_second_level_too() {
     ];
     for attack in attacks() {
         if defences.contains(&attack.defence) {
-            attack.is_stopped_alone(&system, (&statement, &sample.witness), 2, (&layout, images));
+            attack.is_stopped_alone(&system, &statement, &sample.witness, 2, &layout, images);
         }
     }
 }
