@@ -6,7 +6,7 @@ use crate::header::Header;
 use crate::row::Row;
 
 /// Bytes before the coefficients: generation, hop, rank of the sender, width.
-pub const CHUNK_FIXED_BYTES: usize = 6;
+pub(crate) const CHUNK_FIXED_BYTES: usize = 6;
 
 /// A coded chunk: coefficients b, data w = Σ b_i v_i, and what its sender said about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

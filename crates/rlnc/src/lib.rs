@@ -45,7 +45,7 @@ mod row;
 mod rs;
 mod scalar;
 
-pub use chunk::{CHUNK_FIXED_BYTES, Chunk};
+pub use chunk::Chunk;
 pub use coding::{Coding, Cut, PieceStatus, Published};
 pub use coefficients::{Distribution, Mode};
 pub use error::{DecodeError, InvalidSource, PieceError};

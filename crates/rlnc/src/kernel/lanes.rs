@@ -20,7 +20,7 @@ pub(super) trait Lanes<'t>: Copy {
 
     /// Finds sign(d_λ) times the row that lane λ selects, rows[|d_λ|-1] or the identity for d_λ = 0, and fetches
     /// both of its cache lines.
-    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES], place: &mut Self::Place);
+    fn locate(self, ahead: Ahead<'_, 't, Self::Place>);
 
     /// Where the same row lies for all lanes.
     fn nowhere(self, row: &'t TableRow) -> Self::Place;
@@ -35,11 +35,18 @@ pub(super) trait Lanes<'t>: Copy {
         sum: &mut Self::Sum,
         rows: &mut Self::Loaded,
         next: &Self::Place,
-        ahead: (Rows<'t>, &[i8; LANES], &mut Self::Place),
+        ahead: Ahead<'_, 't, Self::Place>,
     );
 
     /// The sums one by one.
     fn points(self, sum: &Self::Sum) -> [Point; LANES];
+}
+
+/// Which rows come later, and where it is written down once they are found.
+pub(super) struct Ahead<'a, 't, P> {
+    pub(super) rows: Rows<'t>,
+    pub(super) digits: &'a [i8; LANES],
+    pub(super) place: &'a mut P,
 }
 
 /// The rows of one point, and that of the identity.
@@ -99,7 +106,11 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
                     let slot = first + group;
                     let digits = digits.get(group).unwrap_or(&[0; LANES]);
                     let (next_first, next) = next.split_at_mut(slot.min(1));
-                    let ahead = (rows, digits, &mut next[slot - slot.min(1)]);
+                    let ahead = Ahead {
+                        rows,
+                        digits,
+                        place: &mut next[slot - slot.min(1)],
+                    };
                     match before.get(group) {
                         Some(before) if *before != [0; LANES] => {
                             if !is_loaded {
@@ -111,7 +122,7 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
                             is_loaded = true;
                         }
                         _ => {
-                            lanes.locate(ahead.0, ahead.1, ahead.2);
+                            lanes.locate(ahead);
                             is_loaded = false;
                         }
                     }

@@ -26,7 +26,7 @@ use core::hint::black_box;
 use alphorn_exec::Avx2Fma;
 
 use crate::field::Fe;
-use crate::kernel::lanes::{self, Lanes, Rows};
+use crate::kernel::lanes::{self, Ahead, Lanes};
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
@@ -65,7 +65,12 @@ impl<'t> Lanes<'t> for Avx2Fma {
     }
 
     #[inline(always)]
-    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES], place: &mut Place<'t>) {
+    fn locate(self, ahead: Ahead<'_, 't, Place<'t>>) {
+        let Ahead {
+            rows,
+            digits,
+            place,
+        } = ahead;
         let rows = digits.map(|digit| match usize::from(digit.unsigned_abs()) {
             0 => rows.identity,
             magnitude => &rows.rows[magnitude - 1],
@@ -103,9 +108,9 @@ impl<'t> Lanes<'t> for Avx2Fma {
         sum: &mut Self::Sum,
         place: &mut Place<'t>,
         next: &Place<'t>,
-        ahead: (Rows<'t>, &[i8; LANES], &mut Place<'t>),
+        ahead: Ahead<'_, 't, Place<'t>>,
     ) {
-        self.locate(ahead.0, ahead.1, ahead.2);
+        self.locate(ahead);
         let (rows, digits) = (place.rows.as_chunks().0, place.digits.as_chunks().0);
         for ((sum, rows), digits) in sum.iter_mut().zip(rows).zip(digits) {
             // SAFETY: `self` is a witness of the instructions that the callees are compiled for.

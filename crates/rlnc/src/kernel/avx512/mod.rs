@@ -27,7 +27,7 @@ use core::arch::x86_64::*;
 use alphorn_exec::Avx512Ifma;
 
 use crate::field::Fe;
-use crate::kernel::lanes::{self, Lanes, Rows};
+use crate::kernel::lanes::{self, Ahead, Lanes};
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
@@ -63,11 +63,11 @@ impl<'t> Lanes<'t> for Avx512Ifma {
     }
 
     #[inline(always)]
-    fn locate(self, rows: Rows<'t>, digits: &[i8; LANES], place: &mut Place<'t>) {
+    fn locate(self, ahead: Ahead<'_, 't, Place<'t>>) {
         // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
-        unsafe { place.set(rows, digits) };
+        unsafe { ahead.place.set(ahead.rows, ahead.digits) };
         for lane in 0..LANES {
-            place.fetch(lane);
+            ahead.place.fetch(lane);
         }
     }
 
@@ -88,7 +88,7 @@ impl<'t> Lanes<'t> for Avx512Ifma {
         sum: &mut Sum8,
         rows: &mut NielsRows,
         next: &Place<'t>,
-        ahead: (Rows<'t>, &[i8; LANES], &mut Place<'t>),
+        ahead: Ahead<'_, 't, Place<'t>>,
     ) {
         // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
         unsafe { sum.add(rows, next, ahead) }
@@ -327,12 +327,7 @@ impl Sum8 {
     /// later ones located, during others.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn add<'t>(
-        &mut self,
-        row: &mut NielsRows,
-        next: &Place<'t>,
-        (rows, digits, place): (Rows<'t>, &[i8; LANES], &mut Place<'t>),
-    ) {
+    fn add<'t>(&mut self, row: &mut NielsRows, next: &Place<'t>, ahead: Ahead<'_, 't, Place<'t>>) {
         let mut t = Carry::new();
         let a = mul_while(from(RAW), &self.y_minus_x, &row.minus, |step| {
             if step < 5 {
@@ -340,9 +335,9 @@ impl Sum8 {
             }
         });
         let c = mul_while(from(RAW), &t.out, &row.dxy, |step| match step {
-            0 => place.set(rows, digits),
+            0 => ahead.place.set(ahead.rows, ahead.digits),
             1 => (),
-            _ => place.fetch(step - 2),
+            _ => ahead.place.fetch(step - 2),
         });
         let mut fg = Carries::new();
         let b = mul_while(from(BIASED), &self.y_plus_x, &row.plus, |step| {

@@ -76,11 +76,10 @@ pub(super) fn sums_of_pairs(
                     sums.add(last, &none[0]);
                     shared.push(sums.negative());
                 };
-                let target = (&mut *out, quad);
                 if hashing.begin() {
-                    sums.finish::<true>(last, &list[0], target, &mut hashing);
+                    sums.finish::<true>(last, &list[0], out, quad, &mut hashing);
                 } else {
-                    sums.finish::<false>(last, &list[0], target, &mut hashing);
+                    sums.finish::<false>(last, &list[0], out, quad, &mut hashing);
                 }
             }
         }

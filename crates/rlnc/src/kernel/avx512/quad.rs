@@ -126,7 +126,8 @@ impl Sums {
         self,
         pair: &[Limbs; 2],
         factors: &[[u64; 5]; 2],
-        (out, quad): (&mut Row, usize),
+        out: &mut Row,
+        quad: usize,
         hashing: &mut Hashing<'_>,
     ) {
         let mut sums = self;
