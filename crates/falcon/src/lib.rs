@@ -52,9 +52,6 @@ pub use slot::SlotKey;
 /// The modulus of Falcon.
 pub(crate) const MODULUS: u16 = 12_289;
 
-/// The bound of `||s1||^2 + ||s2||^2` of Falcon-512 (Falcon specification, table 3.3).
-pub const NORM_SQ_MAX: u64 = Parameters::of(DEGREE).norm_sq_max;
-
 /// Bytes of a public key of Falcon-512: a header, 512 coefficients of 14 bits.
 pub const PUBLIC_KEY_BYTES: usize = Parameters::of(DEGREE).public_key_bytes;
 

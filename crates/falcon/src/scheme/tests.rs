@@ -6,7 +6,7 @@ use crate::budget::{errors, log2_sum};
 use crate::codec::{encode_key, encode_signature};
 use crate::plain::verify;
 use crate::ring::Polys;
-use crate::{DEGREE, MODULUS, NORM_SQ_MAX, Preset, SALT_BYTES};
+use crate::{DEGREE, MODULUS, Parameters, Preset, SALT_BYTES};
 use alphorn_labrador::KERNELS;
 use std::sync::{Barrier, LazyLock};
 
@@ -345,7 +345,7 @@ fn made_for_each_other() -> (PublicKey, Vec<u8>) {
         (_, odd) => 31 - 62 * (odd as i16 % 2),
     });
     let norm_sq: u64 = s2.iter().map(|c| u64::from(c.unsigned_abs()).pow(2)).sum();
-    assert!(norm_sq <= NORM_SQ_MAX);
+    assert!(norm_sq <= Parameters::of(DEGREE).norm_sq_max);
     let values = |coefficients: &[i16; DEGREE]| {
         let mut polys = Polys::<1, DEGREE>::zero();
         polys.load(0, coefficients);

@@ -17,7 +17,7 @@ use crate::basis::{numbers, short_bytes};
 use crate::codec::{decode_key, decode_signature, encode_key, encode_signature};
 use crate::plain::open_batch;
 use crate::ring::Polys;
-use crate::{DEGREE, Item, MODULUS, NORM_SQ_MAX, OriginalKey, SigningKey, verify};
+use crate::{DEGREE, Item, MODULUS, OriginalKey, SigningKey, verify};
 
 const MESSAGE: [u8; 32] = [7; 32];
 
@@ -136,7 +136,7 @@ fn two_signatures_of_one_target_are_a_short_vector_of_the_lattice() {
     let short = difference(&a, &b);
     assert!(is_in_lattice(key.public(), &short));
     assert_ne!(norm_sq(&short), 0);
-    assert!(norm_sq(&short) <= 4 * NORM_SQ_MAX);
+    assert!(norm_sq(&short) <= 4 * Parameters::of(DEGREE).norm_sq_max);
     assert!(norm_sq(&short) < u64::from(MODULUS).pow(2));
     // Two targets give nothing: their difference is no vector of the lattice.
     let other = signed_bytes(Slot(10), Role::Vote, &MESSAGE);
