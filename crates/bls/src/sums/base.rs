@@ -85,7 +85,7 @@ impl Base {
     }
 
     /// The sum of the vector's keys, possibly the identity.
-    pub fn sum(&self) -> &G1Affine {
+    pub(crate) fn sum(&self) -> &G1Affine {
         &self.sum
     }
 

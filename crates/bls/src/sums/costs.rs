@@ -13,17 +13,17 @@ use crate::blst_ffi::points::g1;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// One addition of a point to a running sum.
-    pub naive_add_ns: f64,
+    pub(crate) naive_add_ns: f64,
     /// What one running sum costs beside its additions: back to affine form.
-    pub naive_ns: f64,
+    pub(crate) naive_ns: f64,
     /// One addition of the kernel, inversions included.
-    pub add_ns: f64,
+    pub(crate) add_ns: f64,
     /// Extracting and sorting the pattern of one position.
-    pub item_ns: f64,
+    pub(crate) item_ns: f64,
     /// What a group of columns costs beside its items and additions.
-    pub group_ns: f64,
+    pub(crate) group_ns: f64,
     /// What a job costs beside its groups: mostly the inversions of its levels.
-    pub job_ns: f64,
+    pub(crate) job_ns: f64,
 }
 
 impl Default for Costs {

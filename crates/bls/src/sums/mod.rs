@@ -173,7 +173,7 @@ pub struct Sums {
     /// One aggregate key per collection, possibly the identity.
     pub keys: Vec<G1Affine>,
     /// One sum per plane of each collection, the lowest first, each possibly the identity.
-    pub planes: Vec<G1Affine>,
+    pub(crate) planes: Vec<G1Affine>,
     /// What was done.
     pub report: SumReport,
 }

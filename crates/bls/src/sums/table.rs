@@ -165,7 +165,7 @@ impl KeyTable {
     }
 
     /// The keys of one committee; panics if there is no such committee.
-    pub fn committee(&self, committee: usize) -> &[G1Affine] {
+    pub(crate) fn committee(&self, committee: usize) -> &[G1Affine] {
         &self.points[self.range(committee)]
     }
 
@@ -180,7 +180,7 @@ impl KeyTable {
     }
 
     /// All keys, in committee order.
-    pub fn keys(&self) -> &[G1Affine] {
+    pub(crate) fn keys(&self) -> &[G1Affine] {
         &self.points[..self.keys]
     }
 
