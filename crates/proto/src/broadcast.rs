@@ -18,17 +18,16 @@ use alphorn_scheme::{Bytes, JobId};
 use alphorn_types::Time;
 
 pub use config::{
-    AUTH_BYTES_MAX, Config, ConfigError, LIVE_MAX, PEERS_MAX, SENDS_IN_FLIGHT_MAX, Schedule,
-    SourcePrivacy,
+    AUTH_BYTES_MAX, Config, ConfigError, PEERS_MAX, SENDS_IN_FLIGHT_MAX, Schedule, SourcePrivacy,
 };
-pub use live::Stats;
 pub use machine::Broadcast;
 pub use message::{Announce, Known, Limits, MESSAGE_BYTES_MAX, Message, Ranks, Unread, Want};
 pub use place::Place;
-pub use policy::{CHUNK_BYTES_MAX, CREDIT_ONE, Policy, PolicyChoice};
+pub(crate) use policy::CREDIT_ONE;
+pub use policy::{CHUNK_BYTES_MAX, Policy, PolicyChoice};
 pub use reject::{Blame, Refused, Reject};
 pub use shards::ShardSet;
-pub use task::{CodeJob, KIND_CODED};
+pub use task::CodeJob;
 pub use work::{CodeSize, Product, Work};
 
 /// Order in which a driver's queue to a peer is served, best first.
@@ -208,11 +207,11 @@ pub enum Output<C: Coding> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convicted {
     /// The broadcast.
-    pub id: Id,
+    pub(crate) id: Id,
     /// What it should have been; names the source.
     pub subject: Subject,
     /// What is wrong.
-    pub why: InvalidSource,
+    pub(crate) why: InvalidSource,
     /// The signed header.
     pub header: Bytes,
 }

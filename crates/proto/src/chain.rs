@@ -37,14 +37,16 @@ mod room;
 mod seats;
 mod weights;
 
-pub use anchor::{ANCHOR_BYTES_MAX, ANCHOR_MAGIC, Anchor, AnchorError, TRUNK_MAX};
+pub use anchor::{ANCHOR_BYTES_MAX, Anchor, AnchorError};
 pub(crate) use ballots::SETS_MAX;
+pub(crate) use fork_choice::Cast;
 pub(crate) use fork_choice::VOTED_SLOTS;
-pub use fork_choice::{Cast, Weighed};
+pub use fork_choice::Weighed;
 pub use policy::Policy;
 pub use room::{BLOCK_BYTES, UNFINALISED_BYTES_MAX};
 pub use seats::BALLOTS_PER_COMMITTEE_MAX;
-pub use weights::{INCREMENTS_MAX, Weights, WeightsError};
+pub(crate) use weights::INCREMENTS_MAX;
+pub use weights::{Weights, WeightsError};
 
 use fork_choice::LatestVotes;
 use policy::View;
@@ -123,9 +125,9 @@ impl Node {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inserted {
     /// The highest justified checkpoint is another one.
-    pub justified: bool,
+    pub(crate) justified: bool,
     /// The highest final checkpoint is another one; blocks beside its chain are gone.
-    pub finalised: bool,
+    pub(crate) finalised: bool,
 }
 
 /// Blocks since the last final one, with the window of its ancestors that votes can still name.

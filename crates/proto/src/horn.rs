@@ -23,7 +23,7 @@
 //! | `duties` | what local validators had to do in a slot, and did |
 //! | `cast` | which messages travel as coded broadcasts, and with which parameters |
 //! | `sources` | who may send which message as a coded broadcast |
-//! | [`config`], [`view`] | what the network agrees on, and what a machine shows |
+//! | [`config`], `view` | what the network agrees on, and what a machine shows |
 
 mod aggregator;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -60,7 +60,7 @@ mod sources;
 mod state;
 mod store;
 mod task;
-pub mod view;
+mod view;
 mod voter;
 
 pub use config::{Config, ConfigError, Level, Preset, Publish, SchemeInfo, Selection, SubsetRule};

@@ -182,11 +182,11 @@ pub enum RewardsError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matches {
     /// Its source.
-    pub source: bool,
+    pub(crate) source: bool,
     /// Its target.
-    pub target: bool,
+    pub(crate) target: bool,
     /// Its head.
-    pub head: bool,
+    pub(crate) head: bool,
 }
 
 impl Matches {

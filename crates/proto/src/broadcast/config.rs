@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Most peers of a machine; they are numbered below.
 pub const PEERS_MAX: u16 = 1024;
 /// Most broadcasts alive at a time, whatever the configuration.
-pub const LIVE_MAX: u16 = 1024;
+pub(crate) const LIVE_MAX: u16 = 1024;
 /// Most pieces on the way to one peer, whatever the configuration.
 pub const SENDS_IN_FLIGHT_MAX: u8 = 8;
 /// Most bytes of a header's authenticator, whatever the configuration.

@@ -119,15 +119,15 @@ pub(super) struct Waiting<P> {
 
 /// Counts of a broadcast on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub(crate) struct Stats {
     /// Pieces that raised the rank.
-    pub innovative: u32,
+    pub(crate) innovative: u32,
     /// Pieces sent, whether pushed or asked for.
-    pub sent: u32,
+    pub(crate) sent: u32,
     /// Of those, pieces sent on request.
-    pub answered: u32,
+    pub(crate) answered: u32,
     /// Verifications.
-    pub batches: u32,
+    pub(crate) batches: u32,
 }
 
 /// The most bytes that is kept of a broadcast at a time.

@@ -10,7 +10,7 @@ mod sink;
 mod source;
 
 use super::config::{Config, Schedule};
-use super::live::{Live, PeerIndex, Stats, memory_bytes};
+use super::live::{Live, PeerIndex, memory_bytes};
 use super::message::{Known, Message};
 use super::orphans::Orphans;
 use super::place::{self, Place};
@@ -288,7 +288,8 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// Counts of a live broadcast.
-    pub fn stats(&self, id: &Id) -> Option<&Stats> {
+    #[cfg(test)]
+    pub(super) fn stats(&self, id: &Id) -> Option<&super::live::Stats> {
         self.find(id).map(|index| &self.live[index].stats)
     }
 
@@ -299,7 +300,8 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// The rank of each generation of a live broadcast.
-    pub fn ranks(&self, id: &Id) -> Option<impl Iterator<Item = u16>> {
+    #[cfg(test)]
+    pub(super) fn ranks(&self, id: &Id) -> Option<impl Iterator<Item = u16>> {
         let index = self.find(id)?;
         Some(self.live[index].flows.iter().map(|flow| flow.rank))
     }

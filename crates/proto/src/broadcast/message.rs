@@ -79,7 +79,7 @@ impl<C: Coding> Announce<C> {
     }
 
     /// Header and authenticator as they are on the wire: what proves that the source signed it.
-    pub fn evidence(&self) -> Bytes {
+    pub(crate) fn evidence(&self) -> Bytes {
         let mut writer = Writer::new();
         write_signed(&mut writer, &self.header, &self.auth);
         writer.into_vec().into()

@@ -24,13 +24,9 @@ impl Place {
     }
 
     /// The number of the place, from 0.
-    pub const fn index(self) -> u16 {
+    #[cfg(test)]
+    pub(super) const fn index(self) -> u16 {
         self.index
-    }
-
-    /// How many places that neighbour deals.
-    pub const fn of(self) -> u16 {
-        self.of
     }
 
     /// How many neighbours come before this one in a broadcast with this turn.

@@ -5,7 +5,7 @@ use crate::rlnc::{
 };
 
 /// Thousandths in one chunk of [`Policy::credit_milli`].
-pub const CREDIT_ONE: u32 = 1000;
+pub(crate) const CREDIT_ONE: u32 = 1000;
 
 /// Payload bytes of the longest chunk.
 pub const CHUNK_BYTES_MAX: u32 = ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX;
@@ -54,7 +54,7 @@ pub struct Policy {
 
 impl Policy {
     /// Transfer of the payload far below the latency: two bursts reach everybody.
-    pub const SMALL: Policy = Policy {
+    pub(crate) const SMALL: Policy = Policy {
         chunks: 48,
         chunk_bytes_max: CHUNK_BYTES_MAX,
         burst: [120, 86, 0],
@@ -80,7 +80,7 @@ impl Policy {
         feedback: false,
     };
     /// Transfer far above the latency: a pipeline of short bursts of short chunks.
-    pub const LARGE: Policy = Policy {
+    pub(crate) const LARGE: Policy = Policy {
         chunks: 64,
         chunk_bytes_max: 63_000,
         burst: [4, 4, 4],
@@ -95,7 +95,7 @@ impl Policy {
 
     /// The strategy of the proposal (ethresear.ch 21370): ten chunks, of which the source and every relay send
     /// one to each of so many peers, a relay when its first one comes; each brings the commitments.
-    pub const fn proposal(peers: u16) -> Policy {
+    pub(crate) const fn proposal(peers: u16) -> Policy {
         Policy {
             chunks: 10,
             chunk_bytes_max: CHUNK_BYTES_MAX,
@@ -136,7 +136,7 @@ impl Policy {
     /// Pieces of a generation that needs so many which a relay with so many peers pushes to one of them,
     /// at most.
     #[inline]
-    pub fn peer_pieces_max(&self, needed: u16, peers: usize) -> u32 {
+    pub(crate) fn peer_pieces_max(&self, needed: u16, peers: usize) -> u32 {
         match self.push_pct {
             0 => u32::MAX,
             pct => {
@@ -176,14 +176,14 @@ impl Policy {
 
     /// The burst after `hop` transmissions.
     #[inline]
-    pub fn burst_after(&self, hop: u8) -> u16 {
+    pub(crate) fn burst_after(&self, hop: u8) -> u16 {
         self.burst[usize::from(hop.clamp(1, 3)) - 1]
     }
 
     /// The same policy for a node whose uplink is `own_bps` where the policy was made for
     /// `reference_bps`: bursts and credit in proportion, from a quarter to four times.
     #[must_use]
-    pub fn scaled(&self, own_bps: u64, reference_bps: u64) -> Policy {
+    pub(crate) fn scaled(&self, own_bps: u64, reference_bps: u64) -> Policy {
         let reference = u128::from(reference_bps.max(1));
         let milli = (u128::from(own_bps) * 1000 / reference).clamp(250, 4000) as u32;
         let scale = |count: u16| {

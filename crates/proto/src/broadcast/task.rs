@@ -6,7 +6,7 @@ use alphorn_scheme::model::CodeOp;
 use alphorn_scheme::{self as scheme, Features, Foreign, Opaque, TaskError};
 
 /// Kind of coding work in [`Features`], above all others; the operation is added.
-pub const KIND_CODED: u16 = 0x200;
+pub(crate) const KIND_CODED: u16 = 0x200;
 
 /// Nanoseconds an element of a sum over the generators: 1 ms for 380 elements on the portable kernel.
 /// A worker learns the factor of its own kernel.

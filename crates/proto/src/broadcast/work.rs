@@ -113,7 +113,7 @@ impl<C: Coding> Work<C> {
     }
 
     /// The name in traces and metrics.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Work::Sign { .. } => "broadcast_sign",
             Work::VerifyHeader { .. } => "broadcast_header",

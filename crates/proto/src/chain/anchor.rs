@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// First bytes of an encoded anchor.
-pub const ANCHOR_MAGIC: &[u8; 16] = b"alphorn-anchor1\n";
+pub(crate) const ANCHOR_MAGIC: &[u8; 16] = b"alphorn-anchor1\n";
 
 /// Most blocks: one of each slot of the window, the one before it, and the base.
-pub const TRUNK_MAX: usize = INCLUSION_SLOTS as usize + 2;
+pub(crate) const TRUNK_MAX: usize = INCLUSION_SLOTS as usize + 2;
 
 /// Most bytes of an encoded anchor: those of a million validators whose votes all blocks of the
 /// window include take 5 MB.

@@ -101,15 +101,15 @@ pub struct Weighed {
 
 /// A vote that is counted, and who cast it.
 #[derive(Clone, Copy, Debug)]
-pub struct Cast<'a> {
+pub(crate) struct Cast<'a> {
     /// The vote.
-    pub vote: &'a Vote,
+    pub(crate) vote: &'a Vote,
     /// Who sits where, in the vote's epoch and its head's chain.
-    pub assignment: &'a Assignment,
+    pub(crate) assignment: &'a Assignment,
     /// The committee.
-    pub committee: u16,
+    pub(crate) committee: u16,
     /// Positions of it.
-    pub signers: &'a Bitfield,
+    pub(crate) signers: &'a Bitfield,
 }
 
 impl Chain {

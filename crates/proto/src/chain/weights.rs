@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// The highest effective balance in increments of 1 ETH: EIP-7251.
-pub const INCREMENTS_MAX: u16 = 2_048;
+pub(crate) const INCREMENTS_MAX: u16 = 2_048;
 
 /// Balances that no validators have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -38,7 +38,7 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// If one is above [`INCREMENTS_MAX`].
+    /// If one is above 2,048, the highest of EIP-7251.
     pub fn new(increments: Vec<u16>) -> Result<Self, WeightsError> {
         let mut each = increments.iter().enumerate();
         if let Some((validator, &increments)) = each.find(|(_, one)| **one > INCREMENTS_MAX) {
@@ -74,7 +74,7 @@ impl Weights {
     /// # Panics
     ///
     /// If one of them has no weight here.
-    pub fn of(&self, members: &[u32]) -> Option<Vec<u64>> {
+    pub(crate) fn of(&self, members: &[u32]) -> Option<Vec<u64>> {
         let increments = self.increments.as_ref()?;
         let weight = |&member: &u32| u64::from(increments[member as usize]);
         Some(members.iter().map(weight).collect())

@@ -46,7 +46,7 @@ impl Rule {
     pub(crate) const ALL: [Self; 4] = [Self::Best1, Self::Greedy, Self::Quorum, Self::Union];
 
     /// The name in configurations.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Best1 => "best1",
             Self::Greedy => "greedy",
@@ -109,7 +109,7 @@ pub struct Picks {
     /// Indices of the chosen candidates, in the order of the choice.
     pub chosen: Vec<usize>,
     /// The union of their signers.
-    pub covered: Bitfield,
+    pub(crate) covered: Bitfield,
 }
 
 impl Picks {

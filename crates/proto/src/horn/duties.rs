@@ -10,12 +10,12 @@ use crate::wire::Kind;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// In time.
-    pub on_time: [u64; Kind::ALL.len()],
+    pub(crate) on_time: [u64; Kind::ALL.len()],
     /// Later than wanted: votes after the phase in which they are summed, aggregates and
     /// collections after the end of the phase that follows their own, blocks after the phase.
-    pub late: [u64; Kind::ALL.len()],
+    pub(crate) late: [u64; Kind::ALL.len()],
     /// Aggregates and collections that staged publishing held back, because they added too little.
-    pub held_back: [u64; Kind::ALL.len()],
+    pub(crate) held_back: [u64; Kind::ALL.len()],
 }
 
 impl Done {
@@ -39,7 +39,7 @@ impl Done {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// Who.
-    pub validator: Validator,
+    pub(crate) validator: Validator,
     /// The committee.
     pub committee: u16,
     /// The position in the committee.

@@ -77,7 +77,7 @@ impl Hosted {
     }
 
     /// Whether a validator casts its votes here.
-    pub fn votes(&self, validator: Validator) -> bool {
+    pub(crate) fn votes(&self, validator: Validator) -> bool {
         self.voters.binary_search(&validator.0).is_ok()
     }
 

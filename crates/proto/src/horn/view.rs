@@ -45,15 +45,15 @@ pub struct Shown {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Messages that arrived, by [`Kind`] in the order of [`Kind::ALL`]; own ones too.
-    pub seen: [u64; Kind::ALL.len()],
+    pub(crate) seen: [u64; Kind::ALL.len()],
     /// Messages that were accepted, by kind.
     pub accepted: [u64; Kind::ALL.len()],
     /// Messages that were published here, by kind.
-    pub published: [u64; Kind::ALL.len()],
+    pub(crate) published: [u64; Kind::ALL.len()],
     /// Messages that were not taken, by reason in the order of [`Reject::NAMES`].
-    pub rejected: [u64; Reject::NAMES.len()],
+    pub(crate) rejected: [u64; Reject::NAMES.len()],
     /// Messages of an epoch whose committees or keys are not ready here.
-    pub epoch_unprepared: u64,
+    pub(crate) epoch_unprepared: u64,
     /// Messages that waited for a block that did not come.
     pub parked_expired: u64,
     /// Jobs asked for.
@@ -61,7 +61,7 @@ pub struct Counters {
     /// Jobs that ended without a result.
     pub jobs_failed: u64,
     /// Answers to jobs that were not asked for.
-    pub jobs_unknown: u64,
+    pub(crate) jobs_unknown: u64,
     /// Phases that had passed before this machine ran: their duties are missed, never done late.
     pub phases_missed: u64,
     /// Pairs of contradicting statements that were reported.
@@ -71,7 +71,7 @@ pub struct Counters {
     /// Own aggregates and collections that came too late or were useless.
     pub stale: u64,
     /// Collections that staged publishing held back, because they added too little.
-    pub staged_back: u64,
+    pub(crate) staged_back: u64,
     /// Entries of blocks and collections whose evidence had been verified before.
     pub evidence_cached: u64,
     /// Kept collections that were dropped, because they passed the byte budget.

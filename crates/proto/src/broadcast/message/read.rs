@@ -67,7 +67,7 @@ impl Unread {
     /// # Errors
     ///
     /// Why the bytes are no message of a broadcast that is known.
-    pub fn read<C: Coding>(
+    pub(crate) fn read<C: Coding>(
         &self,
         code: &C,
         known: &(impl Known + ?Sized),

@@ -1,7 +1,7 @@
 //! Chains that begin where another one is final.
 
 use super::*;
-use crate::chain::anchor::{ANCHOR_MAGIC, Anchor, AnchorError};
+use crate::chain::anchor::{ANCHOR_MAGIC, Anchor, AnchorError, TRUNK_MAX};
 use alphorn_types::DecodeError;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -1,6 +1,6 @@
 //! Whole protocols as data: levels, phases, publishers.
 
-use alphorn_types::{Layout, LayoutError};
+use alphorn_types::Layout;
 
 use super::{Config, Publish, SchemeInfo};
 use crate::slot::Timing;
@@ -89,7 +89,8 @@ impl Preset {
     /// # Errors
     ///
     /// If no layout has so many.
-    pub fn layout(&self, validators: u32) -> Result<Layout, LayoutError> {
+    #[cfg(test)]
+    pub(super) fn layout(&self, validators: u32) -> Result<Layout, alphorn_types::LayoutError> {
         Layout::with_fan_out(validators, self.committees, self.fan_out)
     }
 
