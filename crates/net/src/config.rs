@@ -278,7 +278,7 @@ pub enum ConfigError {
 }
 
 /// Longest name of a program that is told to peers or taken from them, in bytes.
-pub const AGENT_BYTES_MAX: usize = 64;
+pub(crate) const AGENT_BYTES_MAX: usize = 64;
 
 impl Config {
     /// A network that listens nowhere and knows nobody, with every limit at its default: messages of

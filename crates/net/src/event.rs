@@ -23,7 +23,7 @@ pub struct Message {
     /// Names it in [`Handle::verdict`](crate::Handle::verdict).
     pub token: u64,
     /// When it came; gossip forgets it `Config::verdict_time` later.
-    pub arrival: Instant,
+    pub(crate) arrival: Instant,
     /// The bytes, at most as many as the kind of topic allows.
     pub data: Arc<[u8]>,
 }

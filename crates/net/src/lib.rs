@@ -83,8 +83,8 @@ pub use address::{Address, AddressError, Transport};
 pub use alphorn_types::{Kind, NetworkDigest, Topic, TopicError, TopicName};
 #[cfg(feature = "swarm")]
 pub use config::{
-    AGENT_BYTES_MAX, Config, ConfigError, Gossip, Limits, Listen, PEERS_MAX, PerKind,
-    RequestProtocol, SUBSCRIPTIONS_LIMIT, TOKENS_LIMIT,
+    Config, ConfigError, Gossip, Limits, Listen, PEERS_MAX, PerKind, RequestProtocol,
+    SUBSCRIPTIONS_LIMIT, TOKENS_LIMIT,
 };
 #[cfg(feature = "swarm")]
 pub use event::{DownReason, Event, Message, Peer, RequestError};
