@@ -24,7 +24,7 @@ use twox_hash::XxHash3_64;
 pub use message::{Answer, Init, JobFrame, Message};
 pub use pool::ChildCommand;
 pub(crate) use pool::{AtWork, ChildPool, Limits, Told};
-pub use serve::{ServeError, serve, serve_child};
+pub use serve::{ServeError, serve_child};
 
 /// Bytes before the payload.
 pub(crate) const HEADER_BYTES: usize = 25;
@@ -36,13 +36,13 @@ pub(crate) const FRAME_BYTES_MAX: u32 = 320 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// What the payload is, see [`Message`].
-    pub kind: u8,
+    pub(crate) kind: u8,
     /// Which child.
     pub generation: u32,
     /// Which job, zero for none.
     pub job: u64,
     /// The content.
-    pub payload: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
 }
 
 /// Why no frame could be read.

@@ -116,7 +116,7 @@ impl WorkerConfig {
         config
     }
 
-    /// Low-memory mode or not, with the queue that goes with it: [`LOW_MEMORY_QUEUE_BYTES`], or the
+    /// Low-memory mode or not, with the queue that goes with it: 64 MiB, or the
     /// default. An embedder that knows what its queue must hold says so afterwards.
     pub fn set_low_memory(&mut self, low_memory: bool) {
         self.low_memory = low_memory;

@@ -46,7 +46,7 @@ pub struct CostKey {
 
 impl CostKey {
     /// The key of a job on a lane.
-    pub const fn new(features: &Features, threads: u16, lanes_busy: u16) -> Self {
+    pub(crate) const fn new(features: &Features, threads: u16, lanes_busy: u16) -> Self {
         Self {
             kind: features.kind,
             class: features.class,

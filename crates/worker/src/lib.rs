@@ -8,8 +8,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`plan`] | [`Plan`]: the queue, its classes and deadlines, and what starts next |
-//! | [`cost`] | [`CostModel`]: what a job takes, learned from what jobs took |
-//! | [`bisect`] | [`Bisect`]: the bad ones of many inputs in few checks |
+//! | `cost` | [`CostModel`]: what a job takes, learned from what jobs took |
+//! | `bisect` | [`Bisect`]: the bad ones of many inputs in few checks |
 //! | [`child`] | frames between a process lane and its child, and the child's side: [`serve_child`] |
 //! | [`memory`] | how much memory jobs may have |
 //!
@@ -18,10 +18,10 @@
 //! that a node has.
 #![forbid(unsafe_code)]
 
-pub mod bisect;
+mod bisect;
 pub mod child;
 mod config;
-pub mod cost;
+mod cost;
 mod faults;
 mod lane;
 pub mod memory;

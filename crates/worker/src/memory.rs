@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 pub const LOW_MEMORY_BYTES: u64 = 4 << 30;
 
 /// Bytes of the inputs of jobs that wait, at most, in low-memory mode.
-pub const LOW_MEMORY_QUEUE_BYTES: u64 = 64 << 20;
+pub(crate) const LOW_MEMORY_QUEUE_BYTES: u64 = 64 << 20;
 
 /// Part of the machine's memory that jobs may have, in percent.
 const BUDGET_PERCENT: u64 = 60;

@@ -69,7 +69,8 @@ pub fn serve_child<T: Task>(setup: impl FnOnce(&[u8]) -> Result<T::Env, String>)
 /// # Panics
 ///
 /// As the task does.
-pub fn serve<T, R, W>(
+#[cfg(test)]
+pub(super) fn serve<T, R, W>(
     reader: R,
     writer: W,
     setup: impl FnOnce(&[u8]) -> Result<T::Env, String>,

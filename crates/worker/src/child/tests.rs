@@ -156,7 +156,7 @@ fn employ_child(pool: &mut ChildPool) -> std::thread::JoinHandle<Result<(), Serv
     let (from_parent, to_child) = std::io::pipe().expect("a pipe");
     let (from_child, to_parent) = std::io::pipe().expect("a pipe");
     let child = std::thread::spawn(|| {
-        serve::<Toy, _, _>(from_parent, to_parent, |setup| {
+        super::serve::serve::<Toy, _, _>(from_parent, to_parent, |setup| {
             assert_eq!(setup, [1, 2, 3]);
             Ok(ToyEnv::default())
         })

@@ -211,19 +211,19 @@ pub struct Finished {
     /// Which.
     pub job: JobId,
     /// Its session.
-    pub session: SessionId,
+    pub(crate) session: SessionId,
     /// What it was about.
-    pub group: Group,
+    pub(crate) group: Group,
     /// How it ended.
     pub end: End,
     /// It ended after `soft`.
-    pub late: bool,
+    pub(crate) late: bool,
     /// Inputs that were cut off, to be submitted again.
     pub leftover: u32,
     /// Nanoseconds that it waited.
-    pub queued_ns: u64,
+    pub(crate) queued_ns: u64,
     /// Nanoseconds that it ran.
-    pub ran_ns: u64,
+    pub(crate) ran_ns: u64,
 }
 
 /// What the plan wants done.
@@ -254,5 +254,5 @@ pub struct Start<T> {
     /// Ninety-nine in a hundred do.
     pub t99_ns: u64,
     /// It will most likely be late, and runs because nothing else can.
-    pub probe: bool,
+    pub(crate) probe: bool,
 }

@@ -263,7 +263,7 @@ pub struct Counts {
     /// Of them with a result.
     pub done: u64,
     /// With bad inputs.
-    pub invalid: u64,
+    pub(crate) invalid: u64,
     /// With a result after `soft`.
     pub late: u64,
     /// Runs that panicked or whose child died.
@@ -288,7 +288,7 @@ pub struct Status {
     /// Jobs that run.
     pub running: usize,
     /// Jobs that have ended and are not received.
-    pub undelivered: usize,
+    pub(crate) undelivered: usize,
     /// Threads that never came back.
     pub abandoned: u32,
     /// More of them than may be, or a lane has no thread: long jobs are refused.
@@ -297,7 +297,7 @@ pub struct Status {
     /// anew.
     pub kernel_disabled: bool,
     /// Low-memory mode.
-    pub low_memory: bool,
+    pub(crate) low_memory: bool,
     /// Inputs and jobs that are not run again.
     pub quarantined: usize,
     /// What happened so far.
