@@ -150,7 +150,7 @@ pub fn bears(headers: &HeaderMap, token: &str) -> bool {
 }
 
 /// The answer to who should come back.
-pub fn busy(why: &str) -> Response {
+pub(crate) fn busy(why: &str) -> Response {
     let answer = problem(StatusCode::SERVICE_UNAVAILABLE, why);
     ([(header::RETRY_AFTER, "1")], answer).into_response()
 }

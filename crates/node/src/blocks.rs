@@ -46,24 +46,24 @@ pub(crate) const RANGE_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     /// Its slot.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
     /// Its name.
-    pub root: Root,
+    pub(crate) root: Root,
     /// Its bytes on the wire.
-    pub data: Bytes,
+    pub(crate) data: Bytes,
 }
 
 /// A state from which a node can begin, as it is kept and given to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The slot of its final checkpoint.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
     /// The slot of the block on which all later ones stand.
-    pub base: Slot,
+    pub(crate) base: Slot,
     /// Its name: SHA-256 of the bytes.
-    pub digest: [u8; 32],
+    pub(crate) digest: [u8; 32],
     /// Its encoding.
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
 }
 
 impl Checkpoint {
@@ -99,7 +99,7 @@ pub struct Latest(Arc<Mutex<Option<Arc<Checkpoint>>>>);
 
 impl Latest {
     /// It, if there is one.
-    pub fn get(&self) -> Option<Arc<Checkpoint>> {
+    pub(crate) fn get(&self) -> Option<Arc<Checkpoint>> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -170,7 +170,7 @@ impl Blocks {
     }
 
     /// What was wrong with the file that was there, if it was set aside.
-    pub fn damaged(&self) -> Option<&str> {
+    pub(crate) fn damaged(&self) -> Option<&str> {
         self.damaged.as_deref()
     }
 
@@ -227,7 +227,7 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn checkpoint(&self) -> Result<Option<Checkpoint>, BlocksError> {
+    pub(crate) fn checkpoint(&self) -> Result<Option<Checkpoint>, BlocksError> {
         let found = self.fact(CHECKPOINT)?;
         Ok(found.and_then(|bytes| Checkpoint::decode(&bytes)))
     }
@@ -236,7 +236,7 @@ impl Blocks {
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn witness(&self) -> Result<Option<Witness>, BlocksError> {
+    pub(crate) fn witness(&self) -> Result<Option<Witness>, BlocksError> {
         let found = self.fact(WITNESS)?;
         Ok(found.and_then(|bytes| Witness::decode(&bytes)))
     }

@@ -30,7 +30,7 @@ use alphorn_types::{Slot, Time};
 pub use code::Code;
 use job::Begun;
 pub(crate) use memory::job_bytes_max;
-pub use memory::memory_max;
+pub(crate) use memory::memory_max;
 use peers::Peers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -76,9 +76,9 @@ pub(crate) trait Carrier {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blamed {
     /// What it should have been; names the source.
-    pub subject: Subject,
+    pub(crate) subject: Subject,
     /// The header with the source's signature, as it was on the wire.
-    pub header: Bytes,
+    pub(crate) header: Bytes,
 }
 
 /// What a cast counts since its start.
@@ -88,23 +88,23 @@ pub struct Counts {
     pub published: u64,
     /// Own messages that were given to gossip although they are large: as many broadcasts as may
     /// were alive, the header could not be signed, or nobody could know the duty.
-    pub gossiped: u64,
+    pub(crate) gossiped: u64,
     /// Messages that came whole.
     pub delivered: u64,
     /// Broadcasts that ended incomplete.
-    pub withheld: u64,
+    pub(crate) withheld: u64,
     /// Sources that signed what is no message.
     pub sources_blamed: u64,
     /// Payload bytes of the messages that came whole, and of own ones.
-    pub payload_bytes: [u64; 2],
+    pub(crate) payload_bytes: [u64; 2],
     /// Frames that came and went.
     pub frames: [u64; 2],
     /// Their bytes.
-    pub frame_bytes: [u64; 2],
+    pub(crate) frame_bytes: [u64; 2],
     /// Frames that found no room in the queue to a peer, or in the budget of one.
-    pub frames_dropped: u64,
+    pub(crate) frames_dropped: u64,
     /// What was refused, by reason.
-    pub refused: BTreeMap<String, u64>,
+    pub(crate) refused: BTreeMap<String, u64>,
 }
 
 /// The broadcasts of a node, whichever code they are in.

@@ -24,7 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-pub use judge::{Judged, Tally};
+pub use judge::Judged;
+pub(crate) use judge::Tally;
 
 /// How long before a slot its marks are made durable.
 pub const RESERVE_AHEAD_NS: u64 = 500_000_000;
@@ -39,13 +40,13 @@ pub(crate) const ANCHOR_SLOTS: u64 = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The slot of its vote.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
     /// The topic of a vote or of an aggregate.
-    pub topic: Topic,
+    pub(crate) topic: Topic,
     /// Its bytes on the wire.
-    pub data: Bytes,
+    pub(crate) data: Bytes,
     /// Whether this node made it.
-    pub own: bool,
+    pub(crate) own: bool,
 }
 
 /// Whoever carries out what an engine wants done. Nothing here may block.
@@ -102,9 +103,9 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doppelganger {
     /// Whose key.
-    pub validator: Validator,
+    pub(crate) validator: Validator,
     /// The slot that it was signed for.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
 }
 
 impl fmt::Display for Doppelganger {

@@ -18,7 +18,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the files, or makes them; see [`SafetyStore::open_known`].
+    /// Opens the files, or makes them; see [`SafetyStore::open`].
     ///
     /// Where no node ran before, the file of marks is made first: `node.redb` says that one ran, and then
     /// marks that are not there are missing. So a start that is cut off between the two can be repeated.

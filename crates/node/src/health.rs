@@ -28,17 +28,17 @@ macro_rules! reasons {
 
         impl Reason {
             /// All of them.
-            pub const ALL: &[Reason] = &[$(Reason::$variant,)+];
+            pub(crate) const ALL: &[Reason] = &[$(Reason::$variant,)+];
 
             /// Its name in answers, metrics and logs.
-            pub fn name(self) -> &'static str {
+            pub(crate) fn name(self) -> &'static str {
                 match self {
                     $(Reason::$variant => $name,)+
                 }
             }
 
             /// What it means, for people.
-            pub fn text(self) -> &'static str {
+            pub(crate) fn text(self) -> &'static str {
                 match self {
                     $(Reason::$variant => $text,)+
                 }
@@ -85,7 +85,7 @@ reasons! {
 
 impl Reason {
     /// Whether nothing is signed meanwhile.
-    pub fn stops_signing(self) -> bool {
+    pub(crate) fn stops_signing(self) -> bool {
         matches!(
             self,
             Reason::Doppelganger

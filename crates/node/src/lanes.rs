@@ -18,21 +18,21 @@ pub use pool::Pool;
 #[derive(Debug)]
 pub struct Ended {
     /// Which.
-    pub job: JobId,
+    pub(crate) job: JobId,
     /// How.
-    pub outcome: Outcome<Product>,
+    pub(crate) outcome: Outcome<Product>,
     /// Its operation, for metrics.
-    pub op: &'static str,
+    pub(crate) op: &'static str,
     /// What it was about.
-    pub group: Group,
+    pub(crate) group: Group,
     /// Its last run; none if it never ran.
-    pub run: Option<Run>,
+    pub(crate) run: Option<Run>,
     /// How long it waited, in nanoseconds.
-    pub queued_ns: u64,
+    pub(crate) queued_ns: u64,
     /// How long it ran, in nanoseconds.
-    pub ran_ns: u64,
+    pub(crate) ran_ns: u64,
     /// Whether it ended after its soft deadline.
-    pub late: bool,
+    pub(crate) late: bool,
 }
 
 impl Ended {
@@ -65,9 +65,9 @@ pub struct Troubles {
     /// Inputs and jobs that ended a run and are not run again.
     pub quarantined: u64,
     /// Whether long jobs are refused, because too many threads never came back.
-    pub degraded: bool,
+    pub(crate) degraded: bool,
     /// Whether everything runs on portable kernels, because another gave wrong results.
-    pub kernel_disabled: bool,
+    pub(crate) kernel_disabled: bool,
 }
 
 /// Runs jobs away from the loop. No call blocks.

@@ -67,17 +67,32 @@ pub(crate) struct Ports {
     pub(crate) verdicts: VecDeque<(Token, Verdict)>,
 }
 
+/// What ports are made from.
+pub(crate) struct Outlets {
+    pub(crate) net: Handle,
+    pub(crate) network: NetworkDigest,
+    pub(crate) lanes: Arc<dyn Lanes>,
+    pub(crate) disks: Disks,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) cast: cast::Settings,
+    /// Brings the loop another turn.
+    pub(crate) wake: Arc<Notify>,
+    /// Of own messages that wait for the network.
+    pub(crate) bounds: Bounds,
+}
+
 impl Ports {
-    pub(crate) fn new(
-        net: Handle,
-        network: NetworkDigest,
-        lanes: Arc<dyn Lanes>,
-        disks: Disks,
-        telemetry: Telemetry,
-        (cast, wake): (cast::Settings, Arc<Notify>),
-        own: Bounds,
-    ) -> Self {
-        let Disks { signer, archive } = disks;
+    pub(crate) fn new(outlets: Outlets) -> Self {
+        let Outlets {
+            net,
+            network,
+            lanes,
+            disks: Disks { signer, archive },
+            telemetry,
+            cast,
+            wake,
+            bounds,
+        } = outlets;
         Ports {
             net,
             network,
@@ -87,7 +102,7 @@ impl Ports {
             aggregating: Aggregating::new(telemetry.info().is_aggregator),
             telemetry,
             subscriptions: Subscriptions::default(),
-            outgoing: Outgoing::new(own),
+            outgoing: Outgoing::new(bounds),
             refused: VecDeque::new(),
             wake,
             locals: Locals::default(),
@@ -411,17 +426,17 @@ mod tests {
         };
         let wake = Arc::new(Notify::new());
         let telemetry = Telemetry::new(info, &horn);
-        let with = (cast::Settings::default(), wake.clone());
         (
-            Ports::new(
+            Ports::new(Outlets {
                 net,
                 network,
                 lanes,
                 disks,
                 telemetry,
-                with,
-                Bounds::of(&horn),
-            ),
+                cast: cast::Settings::default(),
+                wake: wake.clone(),
+                bounds: Bounds::of(&horn),
+            }),
             wake,
             events,
         )

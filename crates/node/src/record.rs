@@ -67,9 +67,9 @@ struct Shared {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Recorded {
     /// Inputs that came.
-    pub inputs: u64,
+    pub(crate) inputs: u64,
     /// SHA-256 of all effects, in hexadecimal.
-    pub outputs: String,
+    pub(crate) outputs: String,
     /// Whether all of them are in the file.
     pub whole: bool,
 }
@@ -136,7 +136,7 @@ impl Recorder {
     }
 
     /// Where the chain begins, if that is not genesis: before all else.
-    pub fn began_at(&mut self, anchor: &[u8]) {
+    pub(crate) fn began_at(&mut self, anchor: &[u8]) {
         self.put(Some(Entry::encode_anchor(anchor)));
     }
 

@@ -22,7 +22,7 @@ use crate::lanes::Lanes;
 use crate::local::Reply;
 use crate::memory;
 use crate::ports::outgoing::Bounds;
-use crate::ports::{Disks, Ports, REQUESTED};
+use crate::ports::{Disks, Outlets, Ports, REQUESTED};
 use crate::record::Recorder;
 use crate::safety::{SafetyError, SafetyStore};
 use crate::sign_log::SignLog;
@@ -192,11 +192,15 @@ impl<C: Source> Node<C> {
         let (now, _) = clock.now(|_| None);
         let clock_ms = Arc::new(AtomicU64::new(now.as_nanos() / 1_000_000));
         let stopped = parts.safety.stopped()?;
-        let told = (clock_ms.clone(), parts.wake.clone());
-        let lanes = parts.lanes.clone();
-        let queue_max = archive::queue_max(horn.local().validators().len());
-        let blocks = (parts.blocks, queue_max);
-        let disks = disks(parts.safety, blocks, lanes, parts.sign_log, told)?;
+        let disks = disks(
+            parts.safety,
+            parts.blocks,
+            archive::queue_max(horn.local().validators().len()),
+            parts.lanes.clone(),
+            parts.sign_log,
+            clock_ms.clone(),
+            parts.wake.clone(),
+        )?;
         let info = NodeInfo {
             name: parts.name,
             scheme: parts.scheme,
@@ -208,19 +212,20 @@ impl<C: Source> Node<C> {
             kernels: parts.kernels,
         };
         let telemetry = Telemetry::new(info, &horn);
-        let own = Bounds::of(&horn);
+        let bounds = Bounds::of(&horn);
         let mut node = Node {
             engine: Engine::new(horn, settings),
             cast,
-            ports: Ports::new(
-                parts.net,
+            ports: Ports::new(Outlets {
+                net: parts.net,
                 network,
-                parts.lanes,
+                lanes: parts.lanes,
                 disks,
                 telemetry,
-                (parts.cast, parts.wake.clone()),
-                own,
-            ),
+                cast: parts.cast,
+                wake: parts.wake.clone(),
+                bounds,
+            }),
             clock,
             slots,
             phases: Phases::after(&slots, now),
@@ -545,16 +550,16 @@ impl<C: Source> Node<C> {
     }
 }
 
-/// Starts the threads that wait for a disk; the signer reads the time and wakes the loop by what it is
-/// `told`.
+/// Starts the threads that wait for a disk; the signer reads the time in `clock_ms` and wakes the loop.
 fn disks(
     safety: Arc<SafetyStore>,
-    (blocks, queue_max): (Blocks, usize),
+    blocks: Blocks,
+    queue_max: usize,
     lanes: Arc<dyn Lanes>,
     sign_log: Option<SignLog>,
-    told: (Arc<AtomicU64>, Arc<Notify>),
+    clock_ms: Arc<AtomicU64>,
+    wake: Arc<Notify>,
 ) -> Result<Disks, RunError> {
-    let (clock_ms, wake) = told;
     let marks = safety.clone();
     let clock_ms = move || clock_ms.load(Ordering::Relaxed);
     let wake = move || wake.notify_one();

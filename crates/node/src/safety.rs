@@ -25,7 +25,8 @@ mod tests;
 use crate::file::{DataFile, is_damage};
 use alphorn_scheme::{Refused, Reservation, Role, SignItem, VoteGuard, Watermark};
 use alphorn_types::{Slot, Validator};
-pub use known::{Known, Witness};
+pub(crate) use known::Known;
+pub use known::Witness;
 use marks::{Mark, Marks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -305,7 +306,7 @@ impl SafetyStore {
     ///
     /// # Errors
     /// [`SafetyError`] if a thread died while it held the marks.
-    pub fn stopped(&self) -> Result<Option<(Validator, Slot)>, SafetyError> {
+    pub(crate) fn stopped(&self) -> Result<Option<(Validator, Slot)>, SafetyError> {
         let stopped = self.lock()?.stopped;
         Ok(stopped.map(|(validator, slot)| (Validator(validator), Slot(slot))))
     }

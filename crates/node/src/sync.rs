@@ -79,19 +79,19 @@ const OPEN_MAX: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     /// The network's digest.
-    pub network: [u8; 4],
+    pub(crate) network: [u8; 4],
     /// The slot by the node's clock.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
     /// The slot of its head.
-    pub head_slot: Slot,
+    pub(crate) head_slot: Slot,
     /// Its head.
-    pub head: Root,
+    pub(crate) head: Root,
     /// The slot of its finalised checkpoint.
-    pub finalised_slot: Slot,
+    pub(crate) finalised_slot: Slot,
     /// That checkpoint's block.
-    pub finalised: Root,
+    pub(crate) finalised: Root,
     /// Its clock: milliseconds since 1970.
-    pub time_ms: u64,
+    pub(crate) time_ms: u64,
 }
 
 impl Status {
@@ -158,22 +158,22 @@ pub(crate) fn decode_range(bytes: &[u8]) -> Option<(Slot, u16)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// The slot by the clock.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
     /// The slot of the finalised checkpoint.
-    pub finalised_slot: Slot,
+    pub(crate) finalised_slot: Slot,
 }
 
 /// A question to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     /// Whom.
-    pub peer: Peer,
+    pub(crate) peer: Peer,
     /// Its number.
-    pub id: u64,
+    pub(crate) id: u64,
     /// The request's name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The request.
-    pub data: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

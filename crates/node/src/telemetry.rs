@@ -70,21 +70,21 @@ const BEFORE_NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     /// The node.
-    pub name: String,
+    pub(crate) name: String,
     /// The signature scheme.
-    pub scheme: String,
+    pub(crate) scheme: String,
     /// The network.
-    pub config: Config,
+    pub(crate) config: Config,
     /// When this process began.
-    pub started: Time,
+    pub(crate) started: Time,
     /// Who this machine is for others.
     pub id: NodeId,
     /// The node record by which others find it (`enr:...`).
-    pub record: String,
+    pub(crate) record: String,
     /// Whether it aggregated and collected at its start when its validators were selected.
-    pub is_aggregator: bool,
+    pub(crate) is_aggregator: bool,
     /// The chosen kernel of each crate that has several.
-    pub kernels: BTreeMap<&'static str, String>,
+    pub(crate) kernels: BTreeMap<&'static str, String>,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const DRAWN_FROM_BYTES: u64 = 17 * (64 * 128 * 40);
 
 /// Most bytes that broadcasts hold: those alive, headers and pieces that wait for their header, and a payload on its
 /// way in and out. The generators of the random linear code are there when the node is ready.
-pub fn memory_max(horn: &Horn, code: &Code) -> u64 {
+pub(crate) fn memory_max(horn: &Horn, code: &Code) -> u64 {
     let config = cast::config(horn);
     let orphans = u64::from(config.orphans_max) * FRAME_BYTES;
     let of_code = match code {

@@ -15,13 +15,13 @@ fn inclusion_slots(config: &Config) -> u64 {
 
 /// What became of the duties of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// In time.
-    pub done: u64,
+    pub(crate) done: u64,
     /// Done, but later than wanted.
-    pub late: u64,
+    pub(crate) late: u64,
     /// Not done.
-    pub missed: u64,
+    pub(crate) missed: u64,
 }
 
 impl Tally {
@@ -51,30 +51,30 @@ impl Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// The slot.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
     /// Whether the committees were ready in time; if not, every local validator's vote is missed
     /// and nothing is known of the other duties.
-    pub prepared: bool,
+    pub(crate) prepared: bool,
     /// The block: published before the votes, and in the chain.
-    pub propose: Tally,
+    pub(crate) propose: Tally,
     /// Votes: in a block of the next two slots, or where the block's evidence is made a slot ahead of
     /// the next three. Late are those that were published after the phase
     /// in which votes are summed, and still got there.
-    pub vote: Tally,
+    pub(crate) vote: Tally,
     /// Aggregates of cells that had votes: published before the end of the phase after their own.
-    pub aggregate: Tally,
+    pub(crate) aggregate: Tally,
     /// Collections of committees that had aggregates, but for those that staged publishing held
     /// back: published before the next slot's votes.
-    pub collect: Tally,
+    pub(crate) collect: Tally,
     /// Validators, local or not, whose vote the chain credits.
-    pub credited: u64,
+    pub(crate) credited: u64,
     /// All validators.
-    pub validators: u64,
+    pub(crate) validators: u64,
 }
 
 impl Judged {
     /// All duties of the slot together.
-    pub fn all(&self) -> Tally {
+    pub(crate) fn all(&self) -> Tally {
         let mut all = self.propose;
         for tally in [self.vote, self.aggregate, self.collect] {
             all.add(tally);

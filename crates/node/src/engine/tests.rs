@@ -259,10 +259,10 @@ fn config_of(scheme: &Model, epoch_slots: u64, fan_out: &[u16]) -> (Config, Sche
 fn horn(index: u32, nodes: u32, epoch_slots: u64) -> Horn {
     let scheme = Model::new(CostTable::example()).unwrap();
     let (config, info) = config(&scheme, epoch_slots);
-    horn_of((config, info), index, nodes)
+    horn_of(config, info, index, nodes)
 }
 
-fn horn_of((config, info): (Config, SchemeInfo), index: u32, nodes: u32) -> Horn {
+fn horn_of(config: Config, info: SchemeInfo, index: u32, nodes: u32) -> Horn {
     let own = (0..VALIDATORS).filter(|v| v % nodes == index);
     let mut validators = Bitfield::new(VALIDATORS as usize);
     own.for_each(|v| validators.set(v as usize));
@@ -509,7 +509,8 @@ fn duties_are_done_on_every_number_of_levels() {
     for fan_out in [&[][..], &[2, 2], &[2, 2, 2]] {
         let node = |index| {
             let scheme = Model::new(CostTable::example()).unwrap();
-            let horn = horn_of(config_of(&scheme, 4, fan_out), index, NODES);
+            let (config, info) = config_of(&scheme, 4, fan_out);
+            let horn = horn_of(config, info, index, NODES);
             node_of(scheme, horn)
         };
         let mut world = World::made_of((0..NODES).map(node).collect());
@@ -537,7 +538,7 @@ fn duties_are_done_with_blocks_of_one_evidence() {
         let (mut config, info) = config(&scheme, 4);
         config.bundle(&info);
         assert_eq!(config.inclusion_slots_min(), 2);
-        node_of(scheme, horn_of((config, info), index, NODES))
+        node_of(scheme, horn_of(config, info, index, NODES))
     };
     let mut world = World::made_of((0..NODES).map(node).collect());
     world.run_until(slot_start(9));

@@ -245,7 +245,7 @@ impl Pool {
     /// Takes the key table of a job that ended, which gives the end back; or none, if that comes later. The
     /// set-up of children has the public keys of all validators, which takes long to copy: that is done on a
     /// thread of its own, and the job ends when the table is there.
-    fn take_keys(&self, (epoch, keys): (Epoch, Keys), ended: Ended) -> Option<Ended> {
+    fn take_keys(&self, epoch: Epoch, keys: Keys, ended: Ended) -> Option<Ended> {
         if self.tables.base.is_none() {
             self.tables.take(epoch, keys);
             return Some(ended);
@@ -349,7 +349,7 @@ impl Lanes for Pool {
             }
             let ended = match self.finished()? {
                 (ended, None) => Some(ended),
-                (ended, Some(table)) => self.take_keys(table, ended),
+                (ended, Some((epoch, keys))) => self.take_keys(epoch, keys, ended),
             };
             if ended.is_some() {
                 return ended;
@@ -482,7 +482,7 @@ mod tests {
         let pool = Pool::start(env, config, wake).unwrap();
         let ended = Ended::refused(JobId(7), "prepare", Group::of_slot(Slot(1)), String::new());
         let held = pool.tables.env.lock().unwrap();
-        assert!(pool.take_keys((epoch, keys.unwrap()), ended).is_none());
+        assert!(pool.take_keys(epoch, keys.unwrap(), ended).is_none());
         assert!(pool.poll().is_none());
         assert!(held.assignment(epoch).is_none());
         drop(held);

@@ -11,7 +11,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
     /// Which file.
-    pub file: u64,
+    pub(crate) file: u64,
     /// The first slot that is not reserved.
     pub next: u64,
 }
@@ -32,14 +32,14 @@ impl Witness {
 
 /// What a folder knows of its marks besides the file that has them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
+pub(crate) struct Known {
     /// How far they were, as `node.redb` remembers it.
-    pub witness: Option<Witness>,
+    pub(crate) witness: Option<Witness>,
     /// A node ran in this folder before.
-    pub was_used: bool,
+    pub(crate) was_used: bool,
     /// Whether a new file is made where the one that should be there is missing, damaged or set back:
     /// somebody vouches that no process has signed with these keys since the slot that is known.
-    pub accept_new: bool,
+    pub(crate) accept_new: bool,
 }
 
 impl SafetyStore {
@@ -52,7 +52,7 @@ impl SafetyStore {
     ///
     /// # Errors
     /// [`SafetyError`].
-    pub fn open_known(
+    pub(crate) fn open_known(
         path: &Path,
         keys: BTreeMap<Validator, KeyId>,
         opening: Opening,

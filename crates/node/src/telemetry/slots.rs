@@ -16,20 +16,20 @@ const COLLECTIONS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectionRecord {
     /// The collector.
-    pub sender: Validator,
+    pub(crate) sender: Validator,
     /// The block that its signers vote for.
-    pub head: Root,
+    pub(crate) head: Root,
     /// How many they are.
-    pub signers: usize,
+    pub(crate) signers: usize,
     /// Bytes of the message.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// A committee in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitteeRecord {
     /// Positions that verified collections cover, of the vote with most signers.
-    pub coverage: Bitfield,
+    pub(crate) coverage: Bitfield,
     /// Verified collections, at most 64.
     pub collections: Vec<CollectionRecord>,
 }
@@ -38,21 +38,21 @@ pub struct CommitteeRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
     /// Which.
-    pub slot: Slot,
+    pub(crate) slot: Slot,
     /// Who proposes in it.
-    pub proposer: Validator,
+    pub(crate) proposer: Validator,
     /// Root, bytes and collections of its first accepted block.
-    pub block: Option<(Root, usize, usize)>,
+    pub(crate) block: Option<(Root, usize, usize)>,
     /// Votes that came.
     pub votes_seen: u64,
     /// Votes that were verified.
     pub votes_verified: u64,
     /// Aggregates that were verified.
-    pub aggregates: u64,
+    pub(crate) aggregates: u64,
     /// Collections that were verified.
-    pub collections: u64,
+    pub(crate) collections: u64,
     /// The vote with most signers.
-    pub vote: Option<Vote>,
+    pub(crate) vote: Option<Vote>,
     /// By number.
     pub committees: Vec<CommitteeRecord>,
 }

@@ -85,11 +85,11 @@ pub struct JobCounts {
     /// How long they ran.
     pub run_ms: TimesMs,
     /// How long they waited.
-    pub queue_ms: TimesMs,
+    pub(crate) queue_ms: TimesMs,
     /// Those that ended after their soft deadline.
     pub late: u64,
     /// Those that had no result.
-    pub failed: u64,
+    pub(crate) failed: u64,
 }
 
 impl From<&Jobs> for JobCounts {

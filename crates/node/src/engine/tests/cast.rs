@@ -194,7 +194,7 @@ impl World {
     fn casting(code: &Code, above_bytes: usize) -> World {
         let (scheme, config, info) = large_collections();
         let node = |index: u32| {
-            let horn = horn_of((config.clone(), info.clone()), index, CASTERS);
+            let horn = horn_of(config.clone(), info.clone(), index, CASTERS);
             let cast = broadcasts(&horn, code, [index as u8; 32]).unwrap();
             let mut node = node_of(scheme.clone(), horn);
             node.caster = Some(Caster {
@@ -345,7 +345,7 @@ fn a_record_of_a_node_with_broadcasts_is_replayed_without_them() {
             used: Slot(0),
             behind: BTreeMap::new(),
         };
-        let again = replay(record, horn_of((config, info), 1, CASTERS), first).unwrap();
+        let again = replay(record, horn_of(config, info, 1, CASTERS), first).unwrap();
         assert_eq!(again.mark.inputs, told.inputs);
         assert_eq!((again.end, again.differs), (Some(again.mark), None));
     });

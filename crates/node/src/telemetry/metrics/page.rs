@@ -100,7 +100,7 @@ impl Page {
     }
 
     /// Figures of this moment that labels tell apart.
-    pub fn gauges(
+    pub(crate) fn gauges(
         &mut self,
         name: &str,
         help: &str,
