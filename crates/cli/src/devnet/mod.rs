@@ -358,8 +358,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(warning) = &plan.warning {
         note(&format!("warning: {warning}"));
     }
-    let drawn = (faults, flood.as_ref());
-    let ended = live(args, &mut plan, &folder.path, &nodes, drawn, interrupt);
+    let ended = live(
+        args,
+        &mut plan,
+        &folder.path,
+        &nodes,
+        faults,
+        flood.as_ref(),
+        interrupt,
+    );
     let ended = ended.map_err(while_it_ran);
     let checked = ended.and_then(|ended| {
         let verdict = judge::Verdict::new(&plan, &ended, args.allow_missed, busy.since());
@@ -406,7 +413,8 @@ fn live(
     plan: &mut Plan,
     folder: &Path,
     nodes: &[Member],
-    (faults, flood): (Vec<faults::Fault>, Option<&flood::Schedule>),
+    faults: Vec<faults::Fault>,
+    flood: Option<&flood::Schedule>,
     interrupt: Interrupt,
 ) -> Result<Ended> {
     let extra = extra(args, u16::try_from(nodes.len())?);

@@ -123,7 +123,7 @@ async fn live(
     let used = Slot(safety.witness().next);
     let behind = safety.behind(used).context("safety.redb")?;
     parts.marks.move_into(&mut safety, now.now_ms)?;
-    let settings = settings(args, now, safety.first_slot(), (used, behind));
+    let settings = settings(args, now, safety.first_slot(), used, behind);
     let header = Header {
         commit: crate::machine::commit().to_owned(),
         network: network.clone(),
@@ -376,7 +376,8 @@ fn settings(
     args: &Args,
     now: Opening,
     first_slot: Slot,
-    (used, behind): (Slot, BTreeMap<Validator, Slot>),
+    used: Slot,
+    behind: BTreeMap<Validator, Slot>,
 ) -> Settings {
     let started = (!now.before_genesis).then_some(now.slot);
     let heard = started.map(|slot| Slot(slot.0.saturating_add(1 + args.doppelganger_slots)));
