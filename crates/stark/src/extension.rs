@@ -49,9 +49,9 @@ impl Ext {
     /// 0.
     pub(crate) const ZERO: Ext = Ext([Fp::ZERO; DEGREE]);
     /// 1.
-    pub(crate) const ONE: Ext = Ext([Fp::ONE, Fp::ZERO, Fp::ZERO, Fp::ZERO, Fp::ZERO]);
+    pub const ONE: Ext = Ext([Fp::ONE, Fp::ZERO, Fp::ZERO, Fp::ZERO, Fp::ZERO]);
     /// The adjoined root.
-    pub(crate) const X: Ext = Ext([Fp::ZERO, Fp::ONE, Fp::ZERO, Fp::ZERO, Fp::ZERO]);
+    pub const X: Ext = Ext([Fp::ZERO, Fp::ONE, Fp::ZERO, Fp::ZERO, Fp::ZERO]);
 
     /// self · factor, for a factor of the base field.
     #[inline]
