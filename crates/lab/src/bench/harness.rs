@@ -122,12 +122,12 @@ fn cells(cases: &[Value], columns: &[Column]) -> String {
 
 /// A whole number.
 pub(super) fn count(value: f64) -> String {
-    text::count(value as u64)
+    text::count(value.round() as u64)
 }
 
 /// Bytes.
 pub(super) fn bytes(value: f64) -> String {
-    text::bytes(value as u64)
+    text::bytes(value.round() as u64)
 }
 
 /// Milliseconds.
