@@ -30,8 +30,8 @@ use world::{World, epoch_keys};
   alphorn bench bls verify --participation 0.99 --threads 1
   alphorn bench bls verify --bad 8
 
-Inner are the collections alone, full also the proof of selection and the envelope of each. blst runs beside
-ours on the same collections: each alone, its keys summed one by one (naive), by blst's bulk addition (bulk), or
+Inner are the collections alone, full also the proof of selection and the envelope of each. blst runs on
+the same collections: each alone, its keys summed one by one (naive), by blst's bulk addition (bulk), or
 over the signers or the others, whichever are fewer (subtract); and all together (batch): sums as in subtract, 64
 random bits an item, Pippenger's buckets, one product of pairings.")]
 pub(crate) struct Args {

@@ -255,7 +255,7 @@ fn what_cannot_be_a_set_of_keys_is_refused() {
 }
 
 #[test]
-fn who_hears_a_stranger_signs_nothing_until_somebody_vouches_that_it_is_gone() {
+fn who_hears_a_doppelganger_signs_nothing_until_somebody_vouches_that_it_is_gone() {
     let disk = Disk::default();
     let open = |disk: &Disk, slot, resume| {
         let opening = Opening {

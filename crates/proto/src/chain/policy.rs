@@ -12,7 +12,7 @@
 //! keeps an honest block in place; and an adversary that proposes has boost + β against the 1 − β
 //! that voted for the block before, so the boost must be below 1 − 2β. A third satisfies both for
 //! all β below a third; 40 % does for β below 30 %. Of two blocks that a proposer signs for its slot neither has
-//! the boost where both are known: or whoever came first at a node would decide its vote, and the proposer could
+//! the boost where both are known: or the one that comes first at a node would decide its vote, and the proposer could
 //! divide the votes as it likes.
 //!
 //! *View-merge* is after D'Amato, Neu, Tas and Tse, "Goldfish" (2022), and D'Amato and Zanolini,
