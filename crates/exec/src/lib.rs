@@ -7,6 +7,7 @@
 //! | threads, lent or none, and loops over them | [`Exec`] |
 //! | who may end a computation, and who hears of its steps | [`Stop`], [`Pulse`], [`Watch`] |
 //! | Keccak on eight states at once | [`keccak`] |
+//! | memory that is read soon | [`prefetch`] |
 //!
 //! Kernels stay in the crates that they compute for. A crate matches the [`Backend`] that it is
 //! given, hands the witness to the file of that instruction set, and runs its portable kernel for
@@ -20,6 +21,7 @@ mod exec;
 mod instructions;
 pub mod keccak;
 mod kernels;
+mod prefetch;
 mod stop;
 
 /// The example of the package's page is compiled with the other ones.
@@ -35,4 +37,5 @@ pub use instructions::{
     InstructionSet,
 };
 pub use kernels::{BackendError, Kernels};
+pub use prefetch::prefetch;
 pub use stop::{Pulse, Stop, Stopped, Watch};

@@ -47,6 +47,14 @@ impl<T> Slab<T> {
         Some(index)
     }
 
+    /// Has a place brought into the cache, for a thing that is read soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        if let Some(place) = self.places.get(index as usize) {
+            alphorn_exec::prefetch(place);
+        }
+    }
+
     /// Lets more hold a thing.
     ///
     /// # Panics

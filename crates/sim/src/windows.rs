@@ -33,6 +33,10 @@ pub(crate) const ARRIVAL: u8 = KIND_MAX;
 /// Bits of the number of an arrival among those of its sender: what arrives at one instant was sent together.
 const NUMBER_BITS: u32 = u16::BITS;
 
+/// Events between one that is handled and one whose memory is asked for: as many as take longer than a read of
+/// memory.
+const AHEAD: usize = 6;
+
 /// Windows of the ring; what is later waits in a map.
 const RING: u64 = 1 << 12;
 /// Windows, from the one opened last on, whose events are parted by block as they are scheduled.
@@ -486,6 +490,15 @@ impl Windows {
     #[inline(always)]
     fn of_turn(&self) -> Option<&Event> {
         let place = *self.turn.get(self.at)? as usize;
+        self.events.get(self.first + place)
+    }
+
+    /// An event that comes some time after the one popped last, of its node or of one that follows: what it
+    /// touches can be asked for.
+    #[inline(always)]
+    pub(crate) fn ahead(&self) -> Option<&Event> {
+        let at = self.at + AHEAD;
+        let place = self.turn.get(at).map_or(at, |place| *place as usize);
         self.events.get(self.first + place)
     }
 

@@ -17,6 +17,7 @@ use crate::numbered::Numbered;
 use crate::role::{Input, Role};
 use crate::slab::Slab;
 use crate::windows::{ARG_MAX, Event, Windows};
+use alphorn_exec::prefetch;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::BTreeMap;
@@ -114,11 +115,26 @@ impl<R: Role> Span<R> {
             let Some(event) = self.queue.pop() else {
                 break;
             };
+            self.prefetch();
             if !self.catch_up(event.node, event.time_ns, last) || self.events >= last {
                 self.queue.put_off(event);
                 break;
             }
             self.happen(&event, last);
+        }
+    }
+
+    /// Asks for the memory that an event some way ahead reads first.
+    #[inline(always)]
+    fn prefetch(&self) {
+        let Some(event) = self.queue.ahead() else {
+            return;
+        };
+        prefetch(&self.net.hot[event.node]);
+        prefetch(&self.net.tally[event.node]);
+        prefetch(&self.roles[event.node]);
+        if event.kind() == net::ARRIVAL {
+            self.net.messages.prefetch(event.arg());
         }
     }
 

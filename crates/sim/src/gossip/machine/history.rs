@@ -19,9 +19,13 @@ pub(super) struct History<P> {
     bytes: u64,
     /// Number of the first entry; entries are numbered as they come.
     first: u64,
-    /// Names of whole intervals with the low bits of the numbers of their entries, ascending: what can be
-    /// asked for. Renewed at a heartbeat that announces.
+    /// The number behind those that can be asked for: what came before the last announcement.
+    open: u64,
+    /// Names of what can be asked for with the low bits of the numbers of their entries, ascending. Made when
+    /// somebody asks: at most nodes nobody does between two announcements.
     index: Vec<(DenseId, u32)>,
+    /// The value of `open` when the index was made.
+    indexed: u64,
     /// Who got what on request: of most nobody.
     served: BTreeMap<DenseId, PeerSet>,
 }
@@ -32,7 +36,9 @@ impl<P> Default for History<P> {
             entries: VecDeque::new(),
             bytes: 0,
             first: 0,
+            open: 0,
             index: Vec::new(),
+            indexed: 0,
             served: BTreeMap::new(),
         }
     }
@@ -65,7 +71,7 @@ impl<P: Payload> History<P> {
         if self.entries.is_empty() {
             // An idle node keeps no memory for a burst that is over.
             self.entries = VecDeque::new();
-            self.index = Vec::new();
+            (self.index, self.indexed) = (Vec::new(), 0);
         }
     }
 
@@ -80,27 +86,33 @@ impl<P: Payload> History<P> {
     /// The newest names of the intervals from `oldest` on, at most `max`, and lets every message be
     /// asked for.
     pub(super) fn announce(&mut self, oldest: u32, max: usize) -> Vec<DenseId> {
-        let numbers = (self.first..).map(|number| number as u32);
-        self.index.clear();
-        let entries = self.entries.iter().map(|entry| entry.id);
-        self.index.extend(entries.zip(numbers));
-        self.index.sort_unstable();
-        let recent = self.entries.iter().rev();
-        recent
-            .take_while(|entry| entry.beat >= oldest)
-            .take(max)
-            .map(|entry| entry.id)
-            .collect()
+        self.open = self.first + self.entries.len() as u64;
+        let recent = self.entries.iter().rev().take(max);
+        let count = recent.take_while(|entry| entry.beat >= oldest).count();
+        let recent = self.entries.range(self.entries.len() - count..);
+        recent.map(|entry| entry.id).collect()
     }
 
     /// The message of that name, if it can be asked for, and who got it on request.
-    pub(super) fn find(&self, id: &DenseId) -> Option<(&P, PeerSet)> {
+    pub(super) fn find(&mut self, id: &DenseId) -> Option<(&P, PeerSet)> {
+        if self.indexed != self.open {
+            self.renew_index();
+        }
         let at = self.index.binary_search_by_key(id, |(id, _)| *id).ok()?;
         // What was dropped since is far above all.
         let position = self.index[at].1.wrapping_sub(self.first as u32);
         let entry = self.entries.get(position as usize)?;
         let served = self.served.get(id).copied().unwrap_or(PeerSet::EMPTY);
         Some((&entry.payload, served))
+    }
+
+    fn renew_index(&mut self) {
+        self.indexed = self.open;
+        let numbers = (self.first..self.open).map(|number| number as u32);
+        let entries = self.entries.iter().map(|entry| entry.id);
+        self.index.clear();
+        self.index.extend(entries.zip(numbers));
+        self.index.sort_unstable();
     }
 
     /// Notes that peers got a message on request.
