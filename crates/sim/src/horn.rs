@@ -34,6 +34,7 @@
 //! | `node` | a node |
 //! | `own` | what it publishes |
 //! | `build` | the graph |
+//! | `join` | the connections by which members join topics |
 //! | `watch`, `followed`, `tell` | who checks and measures a run, what is seen of a slot, and who tells of it |
 //! | `heads` | what becomes of the heads of nodes and of proposers' blocks |
 //! | `run` | from a scenario to a world that stopped |
@@ -49,6 +50,7 @@ mod floor;
 mod followed;
 mod harm;
 mod heads;
+mod join;
 mod message;
 pub(crate) mod node;
 mod own;
@@ -105,6 +107,19 @@ pub enum HornError {
     /// Parameters that no machine of broadcasts can have.
     #[error("protocol.broadcast: {0}")]
     Broadcast(#[from] alphorn_proto::broadcast::ConfigError),
+    /// A node would have more connections than it may.
+    #[error(
+        "node {node} would have {value} connections, must be at most {max} (link.connections_max): host fewer \
+         validators on a node, or give a smaller protocol.backbone"
+    )]
+    Connections {
+        /// The node.
+        node: u32,
+        /// How many.
+        value: usize,
+        /// How many it may have.
+        max: u32,
+    },
     /// Senders would have to know whom the lottery chose.
     #[error(
         "protocol.{topic}_dissemination: with protocol.selection = lottery nobody knows the receivers \

@@ -188,6 +188,8 @@ pub struct Votes {
     pub most_ns: Option<u64>,
     /// Slots of the run, of which these are the last one's.
     pub slots: u32,
+    /// Connections of the node in the middle, and of the one with most, over all slots of the run.
+    pub connections: [u64; 2],
 }
 
 /// The value that `permille` of the sorted values do not exceed (nearest rank).

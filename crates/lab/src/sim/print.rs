@@ -126,13 +126,17 @@ fn votes(merged: &Merged) -> String {
                 load(&|load| load.peak.up_mbps.max(load.peak.down_mbps)),
             ),
             ("cores", load(&|load| load.mean.cores)),
+            (
+                "connections",
+                figure(&|_, votes| Some(votes.connections_max as f64)),
+            ),
             ("events", figure(&|run, _| Some(run.events as f64))),
         ]);
     }
     format!(
         "{}\n\nms from the begin of the phase of votes until the proposer has 2/3 and 99 % of the votes, and \
          until 99 % of the nodes have 99 %; none: never. Peak: the busiest second of a node, up or down, which 99 % \
-         of the nodes do not exceed; cores: the mean of a node over a slot.",
+         of the nodes do not exceed; cores: the mean of a node over a slot; connections: of the node that has most.",
         columns(rows)
     )
 }

@@ -2,6 +2,7 @@
 
 use super::HornError;
 use super::cast::{Casting, Casts};
+use super::join::{Dialled, joins};
 use super::message::Item;
 use super::node::HornNode;
 use super::plan::{Plan, Topic, TopicId};
@@ -37,6 +38,8 @@ pub(super) struct Built {
     pub(super) nodes: Vec<HornNode>,
     /// Which connections are made when they are first used.
     pub(super) dial: Option<Dial>,
+    /// By which members join topics.
+    pub(super) joins: Vec<Dialled>,
 }
 
 /// The graph of all topics and the nodes on it.
@@ -67,8 +70,16 @@ pub(super) fn build(
         .collect();
     for_publishers(&mut edges, &plan);
     let graph = Arc::new(Graph::from_edges(plan.nodes, edges)?);
-    let dial = dial(&graph, &ends, &plan, scenario, seed)?;
+    bound(&graph, scenario.link.connections_max)?;
     order(&mut ends);
+    let (dial, joins) = match scenario.link.dial_bytes {
+        Some(bytes) => {
+            let own = Graph::of(scenario, seed)?;
+            let joins = joins(&plan, &graph, &own, &ends, bytes, seed);
+            (Some(dial(&graph, &own, &ends, &plan, bytes)?), joins)
+        }
+        None => (None, Vec::new()),
+    };
     let mut members: Vec<(u32, TopicId)> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
         members.extend(about.members.iter().map(|node| (*node, topic)));
@@ -110,22 +121,37 @@ pub(super) fn build(
         )
     };
     let nodes = (0..).zip(parts).map(node).collect();
-    Ok(Built { graph, nodes, dial })
+    Ok(Built {
+        graph,
+        nodes,
+        dial,
+        joins,
+    })
 }
 
-/// What is dialled: all but the scenario's own graph, and the meshes and grids of topics, which their members join
-/// before the slot.
+/// Refuses a node with more connections than it may have.
+fn bound(graph: &Graph, max: Option<u32>) -> Result<(), HornError> {
+    let Some(max) = max else {
+        return Ok(());
+    };
+    let counts = (0..graph.nodes()).map(|node| (graph.peers(node).len(), node));
+    match counts.max_by_key(|(count, node)| (*count, std::cmp::Reverse(*node))) {
+        Some((value, node)) if value > max as usize => {
+            Err(HornError::Connections { node, value, max })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is dialled when it is first used: all but the scenario's own graph, and the meshes and grids of topics, which
+/// their members join before the slot ([`joins`]).
 fn dial(
     graph: &Graph,
+    own: &Graph,
     ends: &[End],
     plan: &Plan,
-    scenario: &Scenario,
-    seed: u64,
-) -> Result<Option<Dial>, RunError> {
-    let Some(bytes) = scenario.link.dial_bytes else {
-        return Ok(None);
-    };
-    let own = Graph::of(scenario, seed)?;
+    bytes: u32,
+) -> Result<Dial, RunError> {
     let edges_of = |node: u32| own.peers(node).iter().map(move |peer| (node, *peer));
     let joined = ends
         .iter()
@@ -136,10 +162,10 @@ fn dial(
     let rows =
         (0..plan.nodes).flat_map(|node| graph.peers(node).iter().map(move |peer| (node, *peer)));
     let is_new = rows.map(|(node, peer)| before.number_of(node, peer).is_none());
-    Ok(Some(Dial {
+    Ok(Dial {
         bytes: bytes.into(),
         is_new: is_new.collect(),
-    }))
+    })
 }
 
 /// The broadcasts of all nodes, with the neighbours that they have on a coded topic; none if no topic is.

@@ -210,7 +210,10 @@ impl Findings<'_> {
         let last = self.last();
         let since = |at: u64| at.saturating_sub(self.begin_ns());
         let (votes, at) = (last.votes(self.plan.last()), last.at_proposer.at_ns);
+        let graph = self.world.graph();
+        let connections = || (0..graph.nodes()).map(|node| graph.peers(node).len() as u64);
         Votes {
+            connections: [500, 1000].map(|permille| quantile_of(connections(), permille)),
             cast: votes[0],
             in_block: votes[4],
             two_thirds_ns: at[0].map(since),

@@ -3,6 +3,7 @@
 
 use super::cast::Code;
 use super::fetch::Exchange;
+use super::join::Handshake;
 use super::plan::TopicId;
 use crate::gossip::{DenseId, Message, Payload};
 use crate::role::Wire;
@@ -97,6 +98,8 @@ pub(crate) enum Inner {
     },
     /// About a block that messages wait for.
     Exchange(Box<Exchange>),
+    /// Makes a connection, by which a topic is joined.
+    Handshake(Handshake),
 }
 
 /// A message of a topic.
@@ -121,7 +124,9 @@ impl HornMessage {
             Inner::Whole(Message::Data { payload, .. } | Message::Relay { payload, .. }) => {
                 Some(payload)
             }
-            Inner::Whole(_) | Inner::Coded { .. } | Inner::Exchange(_) => None,
+            Inner::Whole(_) | Inner::Coded { .. } | Inner::Exchange(_) | Inner::Handshake(_) => {
+                None
+            }
         }
     }
 }
@@ -136,6 +141,7 @@ impl Wire for HornMessage {
             Inner::Whole(message) => message.wire_bytes(),
             Inner::Coded { message, .. } => message.wire_bytes(),
             Inner::Exchange(exchange) => exchange.wire_bytes(),
+            Inner::Handshake(handshake) => handshake.bytes.into(),
         }
     }
 
@@ -157,7 +163,7 @@ impl Wire for HornMessage {
                 2 + usize::from(*is_block)
             }
             Inner::Exchange(exchange) if exchange.has_block() => 3,
-            Inner::Exchange(_) | Inner::Coded { .. } | Inner::Whole(_) => 4,
+            Inner::Handshake(_) | Inner::Exchange(_) | Inner::Coded { .. } | Inner::Whole(_) => 4,
         }
     }
 
@@ -167,6 +173,7 @@ impl Wire for HornMessage {
             Inner::Whole(_) => self.item().is_some(),
             Inner::Coded { message, .. } => message.has_payload(),
             Inner::Exchange(exchange) => exchange.has_block(),
+            Inner::Handshake(_) => false,
         }
     }
 

@@ -7,6 +7,7 @@
 use super::cast::{Casts, Unsent};
 use super::fetch::Blocks;
 use super::heads::Heads;
+use super::join::Join;
 use super::message::{BlockBody, EvidenceBody, HornMessage, Inner, Item, Parts};
 use super::own::Own;
 use super::plan::{Plan, TopicId};
@@ -496,6 +497,7 @@ impl HornNode {
             Inner::Whole(inner) => inner,
             Inner::Coded { message, .. } => return self.receive_coded(from, *message),
             Inner::Exchange(exchange) => return self.exchange(from, *exchange),
+            Inner::Handshake(handshake) => return self.answer_handshake(from, topic, handshake),
         };
         let Some(index) = self.find(topic) else {
             return;
@@ -545,7 +547,7 @@ fn outcome(end: End, product: Option<NodeProduct>) -> Outcome<Product> {
 
 impl Role for HornNode {
     type Message = HornMessage;
-    type Command = std::convert::Infallible;
+    type Command = Join;
     type Cancel = Unsent;
     type Work = NodeWork;
     type Delivery = HornDelivery;
@@ -586,7 +588,7 @@ impl Role for HornNode {
             Input::SendReady { peer } => {
                 self.tell_of_peer(peer, |peer| broadcast::Input::SendReady { peer });
             }
-            Input::Command(never) => match never {},
+            Input::Command(join) => self.join(join),
         }
         self.settle();
         self.look_for_blocks();

@@ -55,6 +55,8 @@ pub(crate) struct Topic {
     pub way: Way,
     /// Its nodes in a drawn order; none listed = all nodes.
     pub members: Vec<u32>,
+    /// Those of them that stay for many epochs, ascending.
+    pub lasting: Vec<u32>,
 }
 
 /// What is the same for all nodes.
@@ -256,6 +258,7 @@ impl Plan {
                 .iter()
                 .map(|server| self.host(server.validator))
                 .collect();
+            let mut lasting = Vec::new();
             if way == Way::Gossip && horn.subscribers == Some(Subscribers::Hosts) {
                 let seated = layout.unit_range(unit).map(|at| self.assignment.member(at));
                 members.extend(seated.map(|validator| self.host(validator.0)));
@@ -263,17 +266,24 @@ impl Plan {
                 let relay = |i: u32| {
                     mix([self.seed, draw::BACKBONE, topic, i.into()]) % u64::from(self.nodes)
                 };
-                members.extend((0..horn.backbone).map(|i| relay(i) as u32));
+                lasting.extend((0..horn.backbone).map(|i| relay(i) as u32));
+                lasting.sort_unstable();
+                members.extend(&lasting);
             }
             members.sort_unstable();
             members.dedup();
             members.sort_by_key(|member| mix([self.seed, draw::ORDER, topic, (*member).into()]));
-            topics.push(Topic { way, members });
+            topics.push(Topic {
+                way,
+                members,
+                lasting,
+            });
         }
         for way in [collection, block] {
             topics.push(Topic {
                 way,
                 members: Vec::new(),
+                lasting: Vec::new(),
             });
         }
         Ok(topics)
@@ -340,7 +350,7 @@ impl Plan {
 
     /// The nodes that get a message of this publisher first, if it is no member.
     pub(crate) fn entries(&self, topic: TopicId, publisher: u32) -> impl Iterator<Item = u32> + '_ {
-        let Topic { way, members } = &self.topics[topic.0 as usize];
+        let Topic { way, members, .. } = &self.topics[topic.0 as usize];
         let count = match way {
             Way::Direct => members.len(),
             Way::Gossip | Way::Coded => members.len().min(self.gossip.degree.into()),

@@ -101,6 +101,7 @@ pub fn run(
         graph,
         nodes: roles,
         dial,
+        joins,
     } = build(plan.clone(), scenario, horn, seed)?;
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
@@ -116,6 +117,9 @@ pub fn run(
     config.net.dial = dial;
     let watch = Watch::new(plan.clone(), honest.clone());
     let mut world: World<HornNode, Watch> = World::new(roles, &config, watch);
+    for (at, node, join) in joins {
+        world.command(at, node, join);
+    }
     enter_faults(scenario, &faulty, &class, seed, &mut world)?;
     observe.begins();
     trace(scenario, observe.slots(), &class, &honest, &mut world);

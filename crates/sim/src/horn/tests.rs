@@ -14,6 +14,7 @@ mod attacks;
 mod coded;
 mod griefing;
 mod grinding;
+mod join;
 mod levels;
 mod reorgs;
 mod tell;

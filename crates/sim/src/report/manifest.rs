@@ -124,6 +124,12 @@ pub struct VoteFigures {
     pub most_ms: Option<f64>,
     /// Megabytes that a node sends in a slot, on average.
     pub sent_mb: f64,
+    /// Connections of the node in the middle, over all slots of the run.
+    #[serde(default)]
+    pub connections_p50: u64,
+    /// Connections of the node that has most.
+    #[serde(default)]
+    pub connections_max: u64,
 }
 
 impl VoteFigures {
@@ -137,6 +143,8 @@ impl VoteFigures {
             two_thirds_ms: votes.two_thirds_ns.map(ms),
             most_ms: votes.most_ns.map(ms),
             sent_mb: sent as f64 / outcome.nodes.len().max(1) as f64 / slots / 1e6,
+            connections_p50: votes.connections[0],
+            connections_max: votes.connections[1],
         })
     }
 

@@ -133,6 +133,10 @@ fn vote_tiles(figures: &Figures, votes: &VoteFigures) -> Vec<(String, String)> {
             "sent by a node, p99",
             format!("{} MB", number(figures.bytes_up_p99 as f64 / 1e6)),
         ),
+        tile(
+            "connections of a node, most",
+            votes.connections_max.to_string(),
+        ),
     ]
 }
 
@@ -405,9 +409,12 @@ mod tests {
             two_thirds_ns: Some(250_000_000),
             most_ns: None,
             slots: 1,
+            connections: [40, 70],
         });
         let slot = page(&outcome, &manifest);
-        assert!(slot.contains("<dd>99.5 %</dd>") && slot.contains("<dd>250 ms</dd>"));
+        for part in ["99.5 %", "250 ms", "70"] {
+            assert!(slot.contains(&format!("<dd>{part}</dd>")), "{part}");
+        }
         assert!(!slot.contains("payloads a node</dt>"));
         outcome.adversity.refused.insert("bad_auth".into(), 1234);
         outcome.adversity.accused = 3;

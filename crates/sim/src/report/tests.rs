@@ -64,12 +64,15 @@ fn sent_and_waste_are_in_payloads_a_node() {
         two_thirds_ns: None,
         most_ns: None,
         slots: 3,
+        connections: [40, 70],
     });
     let figures = slots.summary();
     assert_eq!(figures.waste_ratio, None);
     // What a node sent in all, over three slots.
     let sent = slots.nodes.iter().map(|node| node.bytes_up).sum::<u64>() as f64;
-    let mb = figures.votes.unwrap().sent_mb;
+    let votes = figures.votes.unwrap();
+    assert_eq!((votes.connections_p50, votes.connections_max), (40, 70));
+    let mb = votes.sent_mb;
     assert!((mb * 3.0 * 1e6 * slots.nodes.len() as f64 - sent).abs() < 1e-3);
 }
 

@@ -138,11 +138,18 @@ fn link(scenario: &Scenario) -> Checked {
         return Err(invalid("link.loss_ppm", link.loss_ppm, why));
     }
     within!(scenario, link.overhead_bytes, 0, 65_536)?;
-    if let Some(bytes) = link.dial_bytes {
-        range("link.dial_bytes", bytes, 0, 65_536)?;
+    let of_horn = [
+        ("link.dial_bytes", link.dial_bytes, 0..=65_536),
+        ("link.connections_max", link.connections_max, 1..=1 << 20),
+    ];
+    for (key, value, within) in of_horn {
+        let Some(value) = value else {
+            continue;
+        };
+        range(key, value, *within.start(), *within.end())?;
         if !matches!(scenario.protocol, Protocol::Horn(_)) {
             let why = format!("{} sends over its graph alone", scenario.protocol.name());
-            return Err(invalid("link.dial_bytes", bytes, why));
+            return Err(invalid(key, value, why));
         }
     }
     within!(scenario, link.node_queue_bytes_max, 1 << 16, 1 << 44)?;

@@ -105,9 +105,13 @@ pub struct Link {
     pub loss_ppm: u32,
     /// Bytes around each message.
     pub overhead_bytes: u64,
-    /// Bytes of the handshake of a connection that is made when it is first used: in horn those of publishers to
-    /// topics of which they are no members. If absent all connections exist from the begin.
+    /// Bytes of the handshake of a new connection; in horn alone. Publishers make one when they first send to a topic
+    /// of which they are no members, members when they join a topic ahead. If absent all connections exist from
+    /// the begin and joining costs nothing.
     pub dial_bytes: Option<u32>,
+    /// Connections that a node of horn may have in a slot; a scenario in which one has more is refused. Unbounded if
+    /// absent.
+    pub connections_max: Option<u32>,
     /// Bytes that wait in a node's uplink at most; what comes then is dropped and counted.
     pub node_queue_bytes_max: u64,
     /// A stream across a partition breaks after so long.
@@ -125,6 +129,7 @@ impl Default for Link {
             loss_ppm: 0,
             overhead_bytes: 60,
             dial_bytes: None,
+            connections_max: None,
             node_queue_bytes_max: 64 << 20,
             partition_break_ms: 10_000,
         }

@@ -1,0 +1,140 @@
+//! The connections by which members join the topics of votes and aggregates.
+//!
+//! Duties are known an epoch ahead, so a node that serves in a slot has joined its topics when the slot begins: it
+//! has dialled their other members, subscribed and grafted. Each slot of a network that runs for long therefore
+//! carries the joining of as many topics as it has itself, of a slot to come. A run charges that: in the slot of a
+//! topic, at times drawn for each member, the connections of the topic are made again, over the same links, in
+//! bytes alone. Nothing waits for them.
+//!
+//! Not charged are connections that the scenario's graph has, and those between members that stay for many epochs.
+
+use super::build::End;
+use super::message::{HornMessage, Inner};
+use super::node::HornNode;
+use super::plan::{Plan, TopicId};
+use crate::gossip::{Peers, Priority};
+use crate::graph::Graph;
+use crate::latency::mix;
+use crate::role::Output;
+use crate::scenario::Way;
+use alphorn_proto::Peer;
+use alphorn_types::Time;
+use std::sync::Arc;
+
+const DIALS: u64 = 0x686f_726e_0030;
+const WHEN: u64 = 0x686f_726e_0031;
+
+/// Bytes of a subscription and of a GRAFT: each a topic's name, as `/alphorn/01020304/vote_31_63/raw`, with its tag
+/// and length.
+const SUBSCRIBE_AND_GRAFT_BYTES: u32 = 2 * (32 + 4);
+
+/// One side's part of making a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handshake {
+    /// The handshake, the subscription and the GRAFT.
+    pub(super) bytes: u32,
+    /// Whether the other side is still to send its own.
+    pub(super) is_first: bool,
+}
+
+/// Joins a topic: dials some of its members.
+#[derive(Clone, Debug)]
+pub(crate) struct Join {
+    topic: TopicId,
+    peers: Arc<[Peer]>,
+    bytes: u32,
+}
+
+impl Join {
+    /// Whom it dials, by the node's numbers for them.
+    #[cfg(test)]
+    pub(super) fn peers(&self) -> &[Peer] {
+        &self.peers
+    }
+}
+
+/// A join, when and by whom.
+pub(super) type Dialled = (Time, u32, Join);
+
+/// What nodes dial to join the topics of a run, from the ordered ends of its topics; `own` is the scenario's graph and
+/// `dial_bytes` the handshake of one side.
+pub(super) fn joins(
+    plan: &Plan,
+    graph: &Graph,
+    own: &Graph,
+    ends: &[End],
+    dial_bytes: u32,
+    seed: u64,
+) -> Vec<Dialled> {
+    let is_made = |end: &&End| {
+        let topic = &plan.topics[end.topic.0 as usize];
+        let stays = |node: u32| topic.lasting.binary_search(&node).is_ok();
+        end.node < end.peer
+            && end.topic < plan.collection_topic()
+            && topic.way != Way::Direct
+            && own.number_of(end.node, end.peer).is_none()
+            && !(stays(end.node) && stays(end.peer))
+    };
+    let made = ends.iter().filter(is_made);
+    let made = made.map(|end| (plan.place_of(end.topic), end.node, end.peer, end.topic));
+    let mut made: Vec<(u32, u32, u32, TopicId)> = made.collect();
+    made.sort_unstable();
+    // Two that meet in several topics of a slot are connected once.
+    made.dedup_by_key(|(place, a, b, _)| (*place, *a, *b));
+    let dials = |(_, a, b, topic): (u32, u32, u32, TopicId)| {
+        let turned = mix([seed, DIALS, a.into(), b.into()]) % 2 == 1;
+        let (from, to) = if turned { (b, a) } else { (a, b) };
+        graph
+            .number_of(from, to)
+            .map(|number| (from, topic, number))
+    };
+    let mut dials: Vec<(u32, TopicId, u32)> = made.into_iter().filter_map(dials).collect();
+    dials.sort_unstable();
+    let of_topic = dials.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+    let join = |dials: &[(u32, TopicId, u32)]| {
+        let (node, topic, _) = dials[0];
+        let slot_ns = plan.slot_end().as_nanos();
+        let drawn_ns = mix([seed, WHEN, node.into(), topic.0.into()]) % slot_ns;
+        let at_ns = u64::from(plan.place_of(topic)) * slot_ns + drawn_ns;
+        let peers = dials.iter().map(|(.., number)| Peer((*number).into()));
+        let join = Join {
+            topic,
+            peers: peers.collect(),
+            bytes: dial_bytes + SUBSCRIBE_AND_GRAFT_BYTES,
+        };
+        (Time::from_nanos(at_ns), node, join)
+    };
+    of_topic.map(join).collect()
+}
+
+impl HornNode {
+    /// Dials members of a topic.
+    pub(super) fn join(&mut self, join: Join) {
+        let handshake = Handshake {
+            bytes: join.bytes,
+            is_first: true,
+        };
+        self.shake_hands(Peers::List(join.peers), join.topic, handshake);
+    }
+
+    /// Answers who dials.
+    pub(super) fn answer_handshake(&mut self, from: Peer, topic: TopicId, handshake: Handshake) {
+        if handshake.is_first {
+            let answer = Handshake {
+                is_first: false,
+                ..handshake
+            };
+            self.shake_hands(Peers::One(from), topic, answer);
+        }
+    }
+
+    fn shake_hands(&mut self, to: Peers, topic: TopicId, handshake: Handshake) {
+        let inner = Inner::Handshake(handshake);
+        self.out.push_back(Output::Send {
+            to,
+            message: HornMessage { topic, inner },
+            // Nothing waits for it.
+            priority: Priority::Answer as u8,
+        });
+    }
+}
