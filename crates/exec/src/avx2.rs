@@ -1,7 +1,9 @@
-//! The rounding of doubles, which kernels of AVX2 and wider ones compute exact products with.
+//! The rounding of doubles, which kernels of AVX2 and wider ones compute exact products with, and the prefetch of a
+//! cache line.
 #![allow(unsafe_code)]
 
 use core::arch::asm;
+use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 /// Rounds to nearest and hides all exceptions: what a process begins with.
 const DEFAULT: u32 = 0x1f80;
@@ -43,6 +45,14 @@ fn set_control(control: u32) {
     unsafe {
         asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack, preserves_flags));
     }
+}
+
+/// Prefetches a cache line.
+#[inline(always)]
+pub(crate) fn touch(line: *const u8) {
+    // SAFETY: every processor of this architecture has the instruction. It reads nothing that the program sees and
+    // faults at no address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
 }
 
 #[cfg(test)]

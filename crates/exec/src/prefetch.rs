@@ -1,12 +1,13 @@
-//! Asks for memory before it is read.
-#![allow(unsafe_code)]
+//! Prefetches memory that is about to be read.
 
-/// Bytes of a line of the cache.
+#[cfg(target_arch = "x86_64")]
+use crate::avx2::touch;
+
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Has the first and the last line of something brought into the cache, for a read that comes some hundred
-/// nanoseconds later. Changes nothing that a program sees; does nothing where the processor has no such
-/// instruction here.
+/// Prefetches the first and the last cache line of a value, for a read a few hundred nanoseconds later. It has no
+/// visible effect, and does nothing on architectures other than x86-64.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(thing: &T) {
     let first = std::ptr::from_ref(thing).cast::<u8>();
@@ -15,15 +16,6 @@ pub fn prefetch<T: ?Sized>(thing: &T) {
     if first.addr() / LINE != last.addr() / LINE {
         touch(last);
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn touch(line: *const u8) {
-    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: every processor of this architecture has the instruction. It reads nothing that the program sees and
-    // faults at no address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
