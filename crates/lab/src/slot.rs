@@ -249,7 +249,8 @@ impl Ready {
     fn with_keys<S: Scheme>(
         args: &Args,
         plan: Plan,
-        (machine, scheme): (Machine, S),
+        machine: Machine,
+        scheme: S,
         keys: impl FnOnce(&rayon::ThreadPool, &mut Bars) -> Result<(S::Signers, S::Registry)>,
     ) -> Result<Self> {
         let horn = horn_config(args, &plan, &scheme)?;

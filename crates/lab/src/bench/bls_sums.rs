@@ -103,8 +103,10 @@ fn on_kernel(
         let supports = Supports::draw(&args.shape, &layout, participation, args.common.seed)?;
         cases.push(case(
             args,
-            (&table, &options),
-            (participation, &supports),
+            &table,
+            &options,
+            participation,
+            &supports,
             pool,
         )?);
     }
@@ -114,8 +116,10 @@ fn on_kernel(
 /// The sums of a slot by every method.
 fn case(
     args: &Args,
-    (table, options): (&KeyTable, &SumOptions),
-    (participation, supports): (&Participation, &Supports),
+    table: &KeyTable,
+    options: &SumOptions,
+    participation: &Participation,
+    supports: &Supports,
     pool: &rayon::ThreadPool,
 ) -> Result<Value> {
     let all = supports.all();

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let peers = Peers::of(&world, verifier.runs, seed, Exec::new(kernel, Some(&pool)));
     let damaged = world.damage(args.bad);
     let bad = (!damaged.is_empty()).then(|| verifier.measure(&world));
-    let agree = agree(&unsigned, &damaged, (&honest, bad.as_ref()), &peers);
+    let agree = agree(&unsigned, &damaged, &honest, bad.as_ref(), &peers);
 
     let fields = fields(&honest, bad.as_ref(), &peers);
     bench.table(&rows(&fields), &COLUMNS);
@@ -231,7 +231,8 @@ impl Peers {
 fn agree(
     unsigned: &[usize],
     damaged: &[usize],
-    (honest, bad): (&Ours, Option<&Ours>),
+    honest: &Ours,
+    bad: Option<&Ours>,
     peers: &Peers,
 ) -> bool {
     let found = |ours: &Ours, expected: &[usize]| {
@@ -326,7 +327,7 @@ mod tests {
                 each: [0, 1, 2].map(|_| (0.0, verdicts.clone())),
                 batch: (0.0, unsigned.is_empty()),
             };
-            agree(unsigned, &[3, 5], (&ours(honest), Some(&ours(bad))), &peers)
+            agree(unsigned, &[3, 5], &ours(honest), Some(&ours(bad)), &peers)
         };
         assert!(holds(&[], &[], &[3, 5]));
         assert!(holds(&[1], &[1], &[1, 3, 5]));

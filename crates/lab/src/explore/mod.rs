@@ -323,9 +323,13 @@ fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<P
                         _ => &costs.table,
                     };
                     for &collectors in &args.collectors {
-                        points.extend(args.adversary.iter().map(|&adversary_pct| {
-                            let numbers = (committees, collectors);
-                            Point::new(costs, (topology, profile), numbers, adversary_pct)
+                        points.extend(args.adversary.iter().map(|&adversary_pct| Point {
+                            costs,
+                            topology,
+                            profile,
+                            committees,
+                            publishers: collectors,
+                            adversary_pct,
                         }));
                     }
                 }

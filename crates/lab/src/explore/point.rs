@@ -98,9 +98,9 @@ pub(super) struct Point<'a> {
     pub(super) topology: Topology,
     pub(super) profile: Profile,
     /// Committees of Horn and of its grid, as they were asked for.
-    committees: u16,
+    pub(super) committees: u16,
     /// Publishers of each unit, or nodes of a position of a tree, as they were asked for.
-    publishers: u16,
+    pub(super) publishers: u16,
     /// Nodes that send nothing of what they should, in percent.
     pub(super) adversary_pct: u32,
 }
@@ -166,23 +166,6 @@ impl Slot {
 }
 
 impl<'a> Point<'a> {
-    /// A point of the options; `numbers` are committees and publishers.
-    pub(super) fn new(
-        costs: &'a CostTable,
-        (topology, profile): (Topology, Profile),
-        (committees, publishers): (u16, u16),
-        adversary_pct: u32,
-    ) -> Self {
-        Point {
-            costs,
-            topology,
-            profile,
-            committees,
-            publishers,
-            adversary_pct,
-        }
-    }
-
     /// Its committees: those of today are given, and a tree has none.
     pub(super) fn committees(&self) -> Option<u16> {
         match self.topology {
@@ -546,8 +529,14 @@ mod tests {
     }
 
     fn tree(costs: &CostTable, profile: Profile, adversary_pct: u32) -> (Point<'_>, Slot) {
-        let names = (Topology::Tree, profile);
-        let point = Point::new(costs, names, (1, 4), adversary_pct);
+        let point = Point {
+            costs,
+            topology: Topology::Tree,
+            profile,
+            committees: 1,
+            publishers: 4,
+            adversary_pct,
+        };
         (point, point.slot(&ground()).unwrap().unwrap())
     }
 
@@ -609,7 +598,14 @@ mod tests {
             adversary_pct: 0,
         };
         let t99_s = |costs: &CostTable| {
-            let point = Point::new(costs, (Topology::Horn, Profile::Full), (1, 4), 0);
+            let point = Point {
+                costs,
+                topology: Topology::Horn,
+                profile: Profile::Full,
+                committees: 1,
+                publishers: 4,
+                adversary_pct: 0,
+            };
             let block = Carried {
                 bytes: 20_000,
                 verify_ns: point.block_verify_ns(512),

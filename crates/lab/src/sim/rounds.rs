@@ -274,7 +274,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.say(&print(&rows, &counted));
     sink.say(&caveats(args.nodes));
     let fields = json!({
-        "cases": rows.iter().zip(&counted).map(case).collect::<Value>(),
+        "cases": rows.iter().zip(&counted).map(|(row, counted)| case(row, counted)).collect::<Value>(),
         "bandwidth_bound": bounds_json(),
     });
     let config = json!({
@@ -367,7 +367,7 @@ fn bounds_json() -> Value {
         .collect()
 }
 
-fn case((row, counted): (&Row, &Counted)) -> Value {
+fn case(row: &Row, counted: &Counted) -> Value {
     let (hops_min, hops_max) = counted.hops();
     let published = row
         .published

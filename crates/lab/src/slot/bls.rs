@@ -26,7 +26,7 @@ pub(super) fn ready(args: &Args) -> Result<Ready> {
     let scheme = Bls::new(kernel, Costs::measure(kernel));
     let validators = plan.layout.validators();
     let mut from_cache = false;
-    let mut ready = Ready::with_keys(args, plan, (machine, scheme), |pool, bars| {
+    let mut ready = Ready::with_keys(args, plan, machine, scheme, |pool, bars| {
         let exec = Exec::new(kernel, Some(pool));
         let interop = keycache::interop_registry(validators, exec, bars)?;
         from_cache = interop.from_cache;

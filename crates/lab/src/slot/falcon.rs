@@ -38,8 +38,10 @@ pub(super) fn keys(args: &Args, layout: &Layout, pool: &rayon::ThreadPool) -> (S
 
 /// The slot of the options.
 pub(super) fn ready(args: &Args) -> Result<Ready> {
-    let scheme = scheme(args)?;
+    let (machine, scheme) = scheme(args)?;
     let plan = plan(args)?;
     let layout = plan.layout;
-    Ready::with_keys(args, plan, scheme, |pool, _| Ok(keys(args, &layout, pool)))
+    Ready::with_keys(args, plan, machine, scheme, |pool, _| {
+        Ok(keys(args, &layout, pool))
+    })
 }

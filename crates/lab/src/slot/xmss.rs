@@ -80,7 +80,7 @@ pub(super) fn ready(args: &Args) -> Result<Ready> {
     let (machine, scheme) = scheme(args, &plan)?;
     let layout = plan.layout;
     let fits = scheme.check_layout(&layout);
-    Ready::with_keys(args, plan, (machine, scheme), |pool, bars| {
+    Ready::with_keys(args, plan, machine, scheme, |pool, bars| {
         // What the options cannot be was said before.
         fits.map_err(|error| anyhow!("--scheme xmss: {error}"))?;
         keys(args, &layout, pool, bars)

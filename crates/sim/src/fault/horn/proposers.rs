@@ -110,7 +110,7 @@ pub(super) fn signed_block(
 }
 
 /// A block without entries of a slot, whole.
-fn block_message(plan: &Plan, id: u32, slot: Slot, (root, data): (Root, Bytes)) -> HornMessage {
+fn block_message(plan: &Plan, id: u32, slot: Slot, root: Root, data: Bytes) -> HornMessage {
     let body = BlockBody {
         slot,
         root,
@@ -152,7 +152,7 @@ impl TwoBlocks {
         let DenseId(id) = plan.block_id(header.slot)?;
         let (root, data) = empty_block(plan, header, Bytes::from([]), sign)?;
         let id = plan.blocks().count() as u32 + id;
-        Some(block_message(plan, id, header.slot, (root, data)))
+        Some(block_message(plan, id, header.slot, root, data))
     }
 
     /// The second block, if a message brings the first one, whole or as its header.
@@ -243,7 +243,7 @@ impl ForgedBlocks {
         let none = Bytes::from(vec![before.0 as u8; plan.format.duty_signature_bytes]);
         let (root, data) = empty_block(plan, header, number, |_| Some(none))?;
         let id = 2 * plan.blocks().count() as u32 + self.forged;
-        Some(block_message(plan, id, slot, (root, data)))
+        Some(block_message(plan, id, slot, root, data))
     }
 }
 
