@@ -22,65 +22,40 @@
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
-#[cfg(any(test, feature = "live"))]
 mod aggregating;
-#[cfg(feature = "live")]
 pub mod api;
-#[cfg(feature = "live")]
 mod archive;
-#[cfg(feature = "live")]
 mod begin;
-#[cfg(feature = "live")]
 pub mod blocks;
 pub mod cast;
-#[cfg(feature = "live")]
 pub mod clock;
 mod committees;
-#[cfg(all(test, feature = "live"))]
+#[cfg(test)]
 mod crash;
-#[cfg(all(test, feature = "live"))]
+#[cfg(test)]
 mod disk;
 pub mod engine;
-#[cfg(feature = "live")]
 mod file;
-#[cfg(feature = "live")]
 pub mod folder;
 pub mod genesis;
-#[cfg(feature = "live")]
 pub mod health;
-#[cfg(feature = "live")]
 pub mod host_allow_list;
-#[cfg(feature = "live")]
 pub mod http;
-#[cfg(feature = "live")]
 pub mod lanes;
-#[cfg(feature = "live")]
 mod local;
-#[cfg(feature = "live")]
 pub mod memory;
-#[cfg(feature = "live")]
 mod message_store;
-#[cfg(feature = "live")]
 mod ports;
 pub mod record;
-#[cfg(feature = "live")]
 pub mod run;
-#[cfg(feature = "live")]
 pub mod safety;
-#[cfg(feature = "live")]
 pub mod sign_log;
-#[cfg(feature = "live")]
 mod signer;
-#[cfg(feature = "live")]
 mod submit;
-#[cfg(feature = "live")]
 pub mod sync;
-#[cfg(feature = "live")]
 pub mod telemetry;
-#[cfg(feature = "live")]
 mod voices;
 
-#[cfg(feature = "live")]
 pub use ports::{inbox_messages_max, topic_bytes, topics_max};
 
 /// The example of the package's page is compiled with the other ones.

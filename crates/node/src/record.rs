@@ -21,7 +21,6 @@ use alphorn_proto::chain::AnchorError;
 use alphorn_proto::horn::Horn;
 use alphorn_types::Time;
 use entry::{ENTRY_BYTES_MAX, Entry};
-#[cfg(feature = "live")]
 pub(crate) use entry::{put_topic, take_topic};
 use sha2::{Digest, Sha256};
 use std::fs::OpenOptions;

@@ -7,7 +7,6 @@ mod fetch;
 mod flood;
 mod gap;
 mod kept;
-#[cfg(feature = "live")]
 mod long;
 mod replay;
 mod twins;
