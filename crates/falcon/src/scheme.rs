@@ -12,9 +12,9 @@ use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
     Reservation, Role, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement,
-    list::{self, Verdicts},
+    list::{self, Needed, Verdicts},
 };
-use alphorn_types::{Assignment, Slot, Support, Validator};
+use alphorn_types::{Assignment, Slot, Support};
 
 use crate::aggregate::Aggregator;
 use crate::registry::{EpochKeys, Registry, Signers};
@@ -96,14 +96,8 @@ fn signers<'a>(
     statement: &Statement,
     support: &Support,
 ) -> Option<Vec<&'a PublicKey>> {
-    let members = keys.assignment.members();
-    let is_unit = statement.unit(keys.assignment.layout()).is_some();
-    let fits = support.len() == statement.len as usize && is_unit;
-    if !fits || support.is_empty() || support.max_multiplicity() > 1 {
-        return None;
-    }
-    let member = |position: usize| Validator(members[statement.first as usize + position]);
-    let keys = support.iter().map(|(p, _)| keys.registry.key(member(p)));
+    let signers = list::signers(&keys.assignment, statement, support)?;
+    let keys = signers.map(|signer| keys.registry.key(signer));
     keys.collect()
 }
 
@@ -375,42 +369,29 @@ impl Scheme for Falcon {
         ctx: &mut Ctx<'_, ()>,
     ) -> Verdicts {
         let pulse = ctx.pulse();
-        let mut verdicts = vec![true; claims.len()];
-        let signed: Vec<_> = claims.iter().map(claimed).collect();
-        let (mut owners, mut items, mut proofs) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, claim) in claims.iter().enumerate() {
-            if self.is_proof(claim) {
-                proofs.push(number);
-            } else if let Some(wanted) = self.wanted(keys, claim, &signed[number]) {
-                owners.extend(vec![number; wanted.len()]);
-                items.extend(wanted);
-            } else {
-                verdicts[number] = false;
-            }
-        }
-        let chunks: Vec<&[Item<'_>]> = items.chunks(LANES).collect();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
-        let held = exec.map(chunks.len(), |i| {
-            if exec.stopped() {
-                return vec![false; chunks[i].len()];
-            }
-            let results = verify_batch(chunks[i], self.backend);
+        let signed: Vec<_> = claims.iter().map(claimed).collect();
+        let hold = |items: &[Item<'_>]| {
+            let results = verify_batch(items, self.backend);
             results.iter().map(Result::is_ok).collect()
-        });
-        for (owner, holds) in owners.into_iter().zip(held.concat()) {
-            verdicts[owner] &= holds;
-        }
-        let held = exec.map(proofs.len(), |i| match &claims[proofs[i]] {
-            Claim::Group {
-                statement,
-                evidence,
-            } => self.proof_holds(keys, statement, evidence, exec),
-            _ => false,
-        });
-        for (number, holds) in proofs.into_iter().zip(held) {
-            verdicts[number] = holds;
-        }
-        Verdicts::new(verdicts)
+        };
+        let proof_holds = |statement: &Statement, evidence: &Evidence| {
+            self.proof_holds(keys, statement, evidence, exec)
+        };
+        list::decide(
+            claims,
+            exec,
+            LANES,
+            |number, claim| match self.is_proof(claim) {
+                true => Needed::Proof,
+                false => {
+                    let wanted = self.wanted(keys, claim, &signed[number]);
+                    wanted.map_or(Needed::Nothing, Needed::Signatures)
+                }
+            },
+            hold,
+            proof_holds,
+        )
     }
 
     fn check(&self, _keys: &EpochKeys, prepared: &Verdicts, range: Range<usize>) -> bool {

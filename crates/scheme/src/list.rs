@@ -6,8 +6,9 @@
 //!
 //! Encoding: tag 0, then the signatures, each of the scheme's fixed length.
 
-use crate::{Evidence, Part, SchemeError, Statement};
-use alphorn_types::{Bitfield, DecodeError, Support};
+use crate::{Claim, Evidence, Part, SchemeError, Statement};
+use alphorn_exec::Exec;
+use alphorn_types::{Assignment, Bitfield, DecodeError, Support, Validator};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,11 +56,6 @@ pub fn aggregate<B: AsRef<[u8]>>(
 pub struct Verdicts(Vec<bool>);
 
 impl Verdicts {
-    /// Of claims, one by one.
-    pub fn new(holds: Vec<bool>) -> Verdicts {
-        Verdicts(holds)
-    }
-
     /// Whether all claims of a range hold.
     pub fn hold(&self, range: Range<usize>) -> bool {
         self.0[range].iter().all(|holds| *holds)
@@ -69,6 +65,76 @@ impl Verdicts {
     pub fn failed(&self) -> Vec<usize> {
         (0..self.0.len()).filter(|i| !self.0[*i]).collect()
     }
+}
+
+/// What a claim needs in order to hold.
+pub enum Needed<T> {
+    /// All of these signatures.
+    Signatures(Vec<T>),
+    /// The proof that its evidence is.
+    Proof,
+    /// It cannot hold, whatever its bytes are.
+    Nothing,
+}
+
+/// Decides claims. Signatures are verified in chunks of `chunk` by `hold`, which returns a verdict for each, and
+/// proofs one by one by `proof_holds`. Once `exec` is stopped, nothing that is left holds.
+pub fn decide<'c, T: Sync>(
+    claims: &'c [Claim],
+    exec: Exec<'_>,
+    chunk: usize,
+    needed: impl Fn(usize, &'c Claim) -> Needed<T>,
+    hold: impl Fn(&[T]) -> Vec<bool> + Sync,
+    proof_holds: impl Fn(&Statement, &Evidence) -> bool + Sync,
+) -> Verdicts {
+    let mut holds = vec![true; claims.len()];
+    let (mut owners, mut signatures, mut proofs) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, claim) in claims.iter().enumerate() {
+        match needed(number, claim) {
+            Needed::Signatures(own) => {
+                owners.extend(vec![number; own.len()]);
+                signatures.extend(own);
+            }
+            Needed::Proof => proofs.push(number),
+            Needed::Nothing => holds[number] = false,
+        }
+    }
+    let chunks: Vec<&[T]> = signatures.chunks(chunk).collect();
+    let verdicts = exec.map(chunks.len(), |i| match exec.stopped() {
+        true => vec![false; chunks[i].len()],
+        false => hold(chunks[i]),
+    });
+    for (owner, verdict) in owners.into_iter().zip(verdicts.concat()) {
+        holds[owner] &= verdict;
+    }
+    let verdicts = exec.map(proofs.len(), |i| match &claims[proofs[i]] {
+        Claim::Group {
+            statement,
+            evidence,
+        } => !exec.stopped() && proof_holds(statement, evidence),
+        Claim::One { .. } | Claim::Selected { .. } => false,
+    });
+    for (number, verdict) in proofs.into_iter().zip(verdicts) {
+        holds[number] = verdict;
+    }
+    Verdicts(holds)
+}
+
+/// The signers of a group, by position. None if no list or proof of single signatures can hold: the statement is not
+/// about a unit, or the support has another length, is empty or counts a signer twice.
+pub fn signers<'a>(
+    assignment: &'a Assignment,
+    statement: &Statement,
+    support: &'a Support,
+) -> Option<impl Iterator<Item = Validator> + 'a> {
+    let is_unit = statement.unit(assignment.layout()).is_some();
+    let fits = support.len() == statement.len as usize && is_unit;
+    if !fits || support.is_empty() || support.max_multiplicity() > 1 {
+        return None;
+    }
+    let (members, first) = (assignment.members(), statement.first as usize);
+    let signers = support.iter();
+    Some(signers.map(move |(position, _)| Validator(members[first + position])))
 }
 
 /// The union of lists.

@@ -12,7 +12,6 @@ use crate::verify::{Item, verify_batch};
 
 /// A signature to verify for a claim.
 pub(crate) struct Wanted<'a> {
-    pub(crate) claim: usize,
     key: &'a PublicKey,
     index: u32,
     message: &'a [u8; 32],
@@ -24,11 +23,9 @@ pub(crate) fn wanted<'a>(
     set: Set,
     keys: &'a EpochKeys,
     claim: &'a Claim,
-    number: usize,
 ) -> Option<Vec<Wanted<'a>>> {
     let one = |role, validator, slot: Slot, message: &'a [u8; 32], bytes: &'a [u8]| {
         Some(Wanted {
-            claim: number,
             key: keys.registry.key(Purpose::of(role), validator)?,
             index: one_time_index(role, slot.0)?,
             message,
@@ -59,27 +56,13 @@ fn wanted_of_group<'a>(
     one: impl Fn(Role, Validator, Slot, &'a [u8; 32], &'a [u8]) -> Option<Wanted<'a>>,
 ) -> Option<Vec<Wanted<'a>>> {
     let support = &evidence.support;
-    let members = keys.assignment.members();
-    let is_unit = statement.unit(keys.assignment.layout()).is_some();
-    let fits = support.len() == statement.len as usize && is_unit;
-    if !fits || support.is_empty() || support.max_multiplicity() > 1 {
-        return None;
-    }
+    let signers = list::signers(&keys.assignment, statement, support)?;
     let each = set.params().signature_bytes;
     let signatures = list::split(&evidence.bytes, support.signer_count(), each).ok()?;
-    support
-        .iter()
-        .zip(signatures)
-        .map(|((position, _), bytes)| {
-            let validator = Validator(members[statement.first as usize + position]);
-            one(
-                Role::Vote,
-                validator,
-                statement.slot,
-                &statement.message,
-                bytes,
-            )
-        })
+    let (slot, message) = (statement.slot, &statement.message);
+    let votes = signers.zip(signatures);
+    votes
+        .map(|(validator, bytes)| one(Role::Vote, validator, slot, message, bytes))
         .collect()
 }
 

@@ -15,7 +15,7 @@ use alphorn_scheme::{
     Abilities, Bundled, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op,
     Overlap, Part, Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes,
     Statement,
-    list::{self, Verdicts},
+    list::{self, Needed, Verdicts},
 };
 use alphorn_stark::security::Table;
 use alphorn_types::{Assignment, Layout, Slot, Validator};
@@ -310,40 +310,27 @@ impl Scheme for Xmss {
     ) -> Verdicts {
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
-        let mut verdicts = vec![true; claims.len()];
-        let (mut all, mut proved) = (Vec::new(), Vec::new());
-        for (i, claim) in claims.iter().enumerate() {
-            if let Claim::Group {
-                statement,
-                evidence,
-            } = claim
-                && let Some(proofs) = self.proofs_of(statement.layer)
-            {
-                proved.push((i, proofs, statement, evidence));
-                continue;
-            }
-            match wanted(self.set, keys, claim, i) {
-                Some(list) => all.extend(list),
-                None => verdicts[i] = false,
-            }
-        }
-        let chunks: Vec<&[Wanted<'_>]> = all.chunks(CHUNK).collect();
-        let held = exec.map(chunks.len(), |i| match exec.stopped() {
-            true => vec![false; chunks[i].len()],
-            false => hold(self.set, self.backend, chunks[i]),
-        });
-        for (wanted, holds) in all.iter().zip(held.concat()) {
-            verdicts[wanted.claim] &= holds;
-        }
         let one_thread = Exec::new(self.backend, None).with_watch(&pulse);
-        let held = exec.map(proved.len(), |i| {
-            let (_, proofs, statement, evidence) = proved[i];
-            !exec.stopped() && collection::holds(proofs, one_thread, keys, statement, evidence)
-        });
-        for ((claim, ..), holds) in proved.iter().zip(held) {
-            verdicts[*claim] = holds;
-        }
-        Verdicts::new(verdicts)
+        let proof_holds = |statement: &Statement, evidence: &Evidence| {
+            let proofs = self.proofs_of(statement.layer);
+            proofs.is_some_and(|proofs| {
+                collection::holds(proofs, one_thread, keys, statement, evidence)
+            })
+        };
+        let hold = |wanted: &[Wanted<'_>]| hold(self.set, self.backend, wanted);
+        list::decide(
+            claims,
+            exec,
+            CHUNK,
+            |_, claim| match claim {
+                Claim::Group { statement, .. } if self.proofs_of(statement.layer).is_some() => {
+                    Needed::Proof
+                }
+                claim => wanted(self.set, keys, claim).map_or(Needed::Nothing, Needed::Signatures),
+            },
+            hold,
+            proof_holds,
+        )
     }
 
     fn check(&self, _keys: &EpochKeys, prepared: &Verdicts, range: Range<usize>) -> bool {

@@ -1,5 +1,7 @@
 //! The battery of schemes, and what is Falcon's own.
 
+use alphorn_types::Validator;
+
 use super::*;
 use crate::aggregate::AggregateError;
 use crate::budget::{errors, log2_sum};
