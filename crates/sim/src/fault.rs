@@ -1,9 +1,8 @@
 //! Faults and adversaries: wrappers around honest state machines.
 //!
-//! A wrapper sees what its node receives and rewrites what it sends; the state machine inside is the
-//! same code that honest nodes run. So most faults work for every protocol. Faults of a node's
-//! machinery (it is down, slow, cut off, its clock is wrong) are changes of the
-//! [`World`](crate::world::World).
+//! A wrapper sees what its node receives and rewrites what it sends. The state machine inside is the same code that
+//! honest nodes run, so most faults work for every protocol. Faults of the host (a node is down, slow, cut off, or
+//! has a wrong clock) are changes of the [`World`](crate::world::World).
 
 mod coded;
 mod flood;
@@ -26,10 +25,10 @@ use alphorn_types::Time;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Stands before a state machine.
+/// A wrapper around a state machine.
 pub trait Wrap<R: Role>: Debug + Send {
-    /// Sees an input first: gives on what the role is to see of it. What goes into `own` is sent past the
-    /// role and past other wrappers.
+    /// Sees an input before the role does, and returns what the role is to see of it. Outputs added to `own` bypass
+    /// the role and other wrappers.
     fn input(
         &mut self,
         _now: Time,
@@ -39,7 +38,7 @@ pub trait Wrap<R: Role>: Debug + Send {
         Some(input)
     }
 
-    /// Sees an effect of the role: what goes into `outputs` happens in its place.
+    /// Sees an output of the role. The outputs added to `outputs` are carried out instead of it.
     fn output(&mut self, _now: Time, output: Output<R>, outputs: &mut Vec<Output<R>>) {
         outputs.push(output);
     }
@@ -49,16 +48,16 @@ pub trait Wrap<R: Role>: Debug + Send {
         None
     }
 
-    /// The time has come.
+    /// Handles a deadline that is due.
     fn deadline(&mut self, _now: Time, _own: &mut Vec<Output<R>>) {}
 }
 
 /// The interval of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Its begin.
+    /// Start of the interval.
     pub from: Time,
-    /// Its end, not included.
+    /// End of the interval, exclusive.
     pub until: Time,
 }
 
@@ -69,38 +68,38 @@ impl Interval {
     }
 }
 
-/// Parameters of an adversary, and its place in the run.
+/// Parameters of an adversary, and its position in the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameters {
     /// When it misbehaves.
     pub interval: Interval,
-    /// How much, in percent.
+    /// Extent of the fault, in percent.
     pub percent: u64,
-    /// Messages a second.
+    /// Messages per second.
     pub rate: u64,
-    /// Bytes of a message; 0 if it does not say.
+    /// Bytes per message; 0 if the scenario does not give it.
     pub bytes: u64,
-    /// What a flood fails at.
+    /// The check that a flood's messages fail.
     pub fails_at: FailsAt,
     /// How late, or how early.
     pub delay_ns: u64,
-    /// Whether it sends its own votes to its allies alone.
+    /// Whether it sends its own votes only to its allies.
     pub hides: bool,
-    /// Keys its choices.
+    /// Seed of its own choices.
     pub seed: u64,
-    /// Keys those that all nodes of the fault make alike.
+    /// Seed of the choices that all nodes of the fault make alike.
     pub key: u64,
     /// The nodes of the fault.
     pub allies: Arc<[u32]>,
-    /// Neighbours of the node.
+    /// Number of the node's neighbours.
     pub peers: u64,
-    /// Pieces that make a generation of the payload; 1 if it travels whole.
+    /// Pieces that make up a generation of the payload; 1 if it travels whole.
     pub chunks: u16,
-    /// Payloads of the run; what is forged has higher numbers.
+    /// Payloads of the run. Forged ones have higher numbers.
     pub items: u32,
-    /// Its number among those of the fault.
+    /// Its index among the nodes of the fault.
     pub number: u64,
-    /// How many these are.
+    /// Number of nodes of the fault.
     pub of: u64,
 }
 
@@ -111,7 +110,7 @@ impl Parameters {
     }
 }
 
-/// Sends a message to these, unless there are none.
+/// Sends a message to these peers, unless there are none.
 fn send_to<R: Role>(
     to: impl Iterator<Item = Peer>,
     message: R::Message,
@@ -128,13 +127,13 @@ fn send_to<R: Role>(
     }
 }
 
-/// A role that knows its adversaries.
+/// A role that defines its adversaries.
 pub(crate) trait Adversary: Role + 'static {
-    /// The wrapper of a fault that needs to know what messages say, for a node that is this one; none if
-    /// there is no such fault here.
+    /// The wrapper for a fault that needs to understand messages, on a node with this role; none if the role has no
+    /// such fault.
     fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>>;
 
-    /// The wrapper of a fault.
+    /// The wrapper for a fault.
     fn adversary(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
         let Parameters {
             interval,
@@ -151,16 +150,16 @@ pub(crate) trait Adversary: Role + 'static {
     }
 }
 
-/// What an adversary sends to all its neighbours at a rate; what it sees else goes on as it says.
+/// Messages that an adversary sends to all its neighbours at a fixed rate. Everything else it handles as a wrapper.
 trait Flooding<R: Role>: Wrap<R> {
     /// The priority of its messages in the uplink.
     const PRIORITY: u8;
 
-    /// What it sends this time.
+    /// The messages to send this time.
     fn messages(&mut self, now: Time) -> Vec<R::Message>;
 }
 
-/// An adversary that sends so many times a second.
+/// An adversary that sends a given number of times per second.
 #[derive(Debug)]
 struct Paced<F> {
     interval: Interval,
@@ -171,7 +170,7 @@ struct Paced<F> {
 }
 
 impl<F> Paced<F> {
-    /// So many times a second, at least once.
+    /// Sends at the given rate, at least once per second.
     fn new(parameters: &Parameters, flood: F) -> Self {
         const SECOND_NS: u64 = 1_000_000_000;
         Paced {
@@ -208,7 +207,7 @@ impl<R: Role, F: Flooding<R>> Wrap<R> for Paced<F> {
     }
 }
 
-/// Whether payloads may be invalid, so that nodes must look before they forward.
+/// Whether payloads may be invalid, so that nodes must validate before they forward.
 pub(crate) fn needs_validation(scenario: &Scenario) -> bool {
     let kinds = scenario.fault.iter().map(|fault| fault.kind);
     kinds

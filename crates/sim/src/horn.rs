@@ -1,15 +1,15 @@
 //! Horn end to end over the simulated network: votes, aggregates, collections, the block.
 //!
-//! A node is the protocol's own machine ([`alphorn_proto::horn::Horn`]) with the validators that it hosts,
-//! above one state machine of dissemination (`crate::gossip`) for each topic that the node is a
-//! member of. Messages are those of the protocol, encoded once and shared by all nodes that hold them. Jobs
-//! take virtual time by a table of costs; what they yield is made by the scheme of that table
-//! ([`alphorn_scheme::model`]), which has no cryptography, when that time is over.
+//! A node is the protocol's own state machine ([`alphorn_proto::horn::Horn`]) with the validators that it hosts, on
+//! top of one dissemination state machine (`crate::gossip`) for each topic that the node is a member of. Messages
+//! are those of the protocol, encoded once and shared by all nodes that hold them. Jobs take virtual time according
+//! to a cost table. When that time is over, their result is produced by the model scheme of that table
+//! ([`alphorn_scheme::model`]), which has no cryptography.
 //!
-//! Votes go to a cell's aggregators, by default directly: what it costs otherwise is the first row
-//! below. Events of a slot with N = 2^20 votes, 32 committees of 64 cells, 16 aggregators and 16
-//! collectors each, n nodes, about 7 copies in a mesh of degree 8; a delivery is up to three events
-//! (uplink, arrival, delivery):
+//! Votes go to a cell's aggregators, by default directly. The first row below shows the cost of a mesh instead. The
+//! counts are deliveries in a slot with N = 2^20 votes, 32 committees of 64 cells, 16 aggregators and 16 collectors
+//! each, n nodes, and about 7 copies in a mesh of degree 8. A delivery is up to three events (uplink, arrival,
+//! delivery):
 //!
 //! | what | deliveries |
 //! |---|---|
@@ -19,28 +19,28 @@
 //! | collections to all, each forwarded | 512 · 7 · n = 3.6·10^7 at n = 10^4, 3.6·10^9 at 10^6 |
 //! | collections to all, only those forwarded that add a signer | 32 to 512 · 7 · n |
 //!
-//! The preset `horn-1m-10k` (99 % vote, seed 1) has 9.9·10^7 events: 1.66·10^7 votes, 1.03·10^7
-//! aggregates and 3.0·10^6 collections are sent. Of 468 collections of honest aggregators nearly all are
-//! alike, and each node forwards one of a committee.
+//! The preset `horn-1m-10k` (99 % vote, seed 1) has 9.9·10^7 events: 1.66·10^7 votes, 1.03·10^7 aggregates and
+//! 3.0·10^6 collections are sent. Nearly all of the 468 collections of honest aggregators are identical, and each
+//! node forwards one per committee.
 //!
 //! | file | role |
 //! |---|---|
 //! | `plan` | what all nodes know, for any number of levels of evidence |
-//! | `message` | what is sent |
-//! | `work` | what is computed, and what of it all nodes share |
+//! | `message` | messages |
+//! | `work` | computation, and the parts of it that all nodes share |
 //! | `subscription` | a topic at a node |
-//! | `cast` | what travels in coded pieces |
+//! | `cast` | traffic in coded pieces |
 //! | `fetch` | blocks that messages wait for |
 //! | `node` | a node |
-//! | `own` | what it publishes |
+//! | `own` | what a node publishes |
 //! | `build` | the graph |
 //! | `join` | the connections by which members join topics |
-//! | `watch`, `followed`, `tell` | who checks and measures a run, what is seen of a slot, and who tells of it |
-//! | `heads` | what becomes of the heads of nodes and of proposers' blocks |
-//! | `run` | from a scenario to a world that stopped |
-//! | `findings`, `floor` | what it comes to, and what it cannot beat |
-//! | `paid`, `harm` | what its blocks pay for, and what that is less than in another run |
-//! | `posts` | whose nodes a fault has |
+//! | `watch`, `followed`, `tell` | the probe that checks and measures a run, what it sees of a slot, and its trace |
+//! | `heads` | the fate of nodes' heads and of proposers' blocks |
+//! | `run` | from a scenario to a stopped world |
+//! | `findings`, `floor` | the results of a run, and their lower bound |
+//! | `paid`, `harm` | what its blocks pay for, and the loss compared with another run |
+//! | `posts` | the validators whose nodes a fault controls |
 
 pub(crate) mod build;
 mod cast;
@@ -82,32 +82,32 @@ use alphorn_proto::wire::Reject;
 use alphorn_scheme::model::TableError;
 use alphorn_types::LayoutError;
 
-/// Why a slot of Horn cannot be run, apart from what stops any run.
+/// Why a Horn slot cannot be run, apart from the errors of any run.
 #[derive(Debug, thiserror::Error)]
 pub enum HornError {
-    /// More slots than there are before the next epoch, whose committees follow from blocks of the run.
+    /// More slots than remain before the next epoch, whose committees depend on blocks of the run.
     #[error("protocol.slots = {value}: must be at most {max}, the slots of an epoch")]
     Slots {
-        /// How many.
+        /// Number of slots requested.
         value: u32,
-        /// How many there can be.
+        /// Maximum number of slots.
         max: u64,
     },
-    /// Whoever takes a broadcast would have to know whom the lottery chose.
+    /// Receivers of a broadcast would have to know whom the lottery chose.
     #[error(
         "protocol.collection_dissemination = coded: with protocol.selection = lottery nobody knows the \
          collectors beforehand, so their broadcasts are refused; give selection = \"rank\""
     )]
     UnknownSources,
-    /// There is no table of what coding costs.
+    /// There is no cost table for coding.
     #[error(
         "compute.code_costs is missing: what is coded is charged by a table of the code's costs"
     )]
     CodeCosts,
-    /// Parameters that no machine of broadcasts can have.
+    /// Invalid broadcast parameters.
     #[error("protocol.broadcast: {0}")]
     Broadcast(#[from] alphorn_proto::broadcast::ConfigError),
-    /// A node would have more connections than it may.
+    /// A node would exceed its connection limit.
     #[error(
         "node {node} would have {value} connections, must be at most {max} (link.connections_max): host fewer \
          validators on a node, or give a smaller protocol.backbone"
@@ -115,9 +115,9 @@ pub enum HornError {
     Connections {
         /// The node.
         node: u32,
-        /// How many.
+        /// Number of connections.
         value: usize,
-        /// How many it may have.
+        /// Maximum number of connections.
         max: u32,
     },
     /// Senders would have to know whom the lottery chose.
@@ -129,7 +129,7 @@ pub enum HornError {
         /// `vote` or `aggregate`.
         topic: &'static str,
     },
-    /// A word that is no choice.
+    /// A value that is not one of the choices.
     #[error("protocol.{key} = {value}: {why}")]
     Choice {
         /// The key.
@@ -139,7 +139,7 @@ pub enum HornError {
         /// What is allowed.
         why: String,
     },
-    /// A share of those who serve that is nobody.
+    /// A share of the serving validators that amounts to none.
     #[error(
         "fault {fault}: {posts_pct} % of the {post} are none: a cell, a committee or the run has at most {of} of \
          them while it lasts"
@@ -149,24 +149,24 @@ pub enum HornError {
         fault: &'static str,
         /// The share.
         posts_pct: u32,
-        /// Who serves.
+        /// The post.
         post: &'static str,
-        /// The most there are.
+        /// Maximum number that serve.
         of: usize,
     },
-    /// A cell or committee that there is not.
+    /// A cell or committee that does not exist.
     #[error("fault {fault}: unit {unit}, but {post} serve in {units}")]
     NoUnit {
         /// The fault.
         fault: &'static str,
         /// The cell or committee.
         unit: u32,
-        /// Who serves.
+        /// The post.
         post: &'static str,
-        /// How many there are.
+        /// Number of units.
         units: u32,
     },
-    /// An attack on evidence that collectors make of cells.
+    /// An attack on evidence that collectors make from cells.
     #[error("fault {fault}: protocol with {levels} levels, it is for those of 2")]
     FaultLevels {
         /// The fault.
@@ -174,23 +174,23 @@ pub enum HornError {
         /// Levels of the run.
         levels: u8,
     },
-    /// Units that are not those of the protocol.
+    /// Levels that differ from the preset's own.
     #[error("protocol.preset = {preset} with {value} levels: it has {own}")]
     PresetLevels {
-        /// Its name.
+        /// Name of the preset.
         preset: &'static str,
-        /// Levels asked for.
+        /// Levels requested.
         value: usize,
-        /// Its own.
+        /// Levels of the preset.
         own: usize,
     },
-    /// A collector cannot show a ticket that its machine has not drawn yet.
+    /// A collector cannot show a ticket that its state machine has not drawn yet.
     #[error("fault {fault}: needs protocol.selection = \"rank\"")]
     EarlyTicket {
         /// The fault.
         fault: &'static str,
     },
-    /// What is meant for one half of the nodes would be forwarded to the other one.
+    /// A message meant for one half of the nodes would be forwarded to the other half.
     #[error(
         "fault {fault}: needs protocol.block_dissemination = \"direct\" and \
          protocol.collection_dissemination = \"direct\""
@@ -199,60 +199,60 @@ pub enum HornError {
         /// The fault.
         fault: &'static str,
     },
-    /// A fault that begins when there is nothing left to go wrong.
+    /// A fault that starts after the end of the run.
     #[error("fault {fault}: from_ms = {from_ms}, must be below the end of the run, at {end_ms} ms")]
     AfterEnd {
         /// The fault.
         fault: &'static str,
-        /// Its begin.
+        /// Start of the fault.
         from_ms: u64,
-        /// The end.
+        /// End of the run.
         end_ms: u64,
     },
-    /// Nobody is left to be attacked.
+    /// No honest node is left to attack.
     #[error("fault {fault}: all {nodes} nodes are its own")]
     NoHonest {
         /// The fault.
         fault: &'static str,
-        /// Nodes of the run.
+        /// Number of nodes in the run.
         nodes: u32,
     },
-    /// The table of costs is that of no scheme.
+    /// The cost table does not belong to a scheme.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Validators that do not fit committees.
+    /// Validators that do not fit the committees.
     #[error("protocol: {0}")]
     Layout(#[from] LayoutError),
-    /// Phases that no slot can have.
+    /// Phases that do not fit a slot.
     #[error("protocol: {0}")]
     Timing(#[from] TimingError),
-    /// Parameters that no network can have.
+    /// Invalid protocol parameters.
     #[error("protocol: {0}")]
     Config(#[from] ConfigError),
-    /// A mesh that cannot be.
+    /// Invalid mesh parameters.
     #[error("protocol.gossip: {0}")]
     Mesh(#[from] crate::gossip::ConfigError),
-    /// A machine does not take the block before its slot.
+    /// A state machine rejects the block before its slot.
     #[error("the block before the slot: {0}")]
     Before(#[from] Reject),
-    /// A node has more neighbours than a mesh can have.
+    /// A node has more neighbours than a mesh allows.
     #[error("node {node} has {value} neighbours on a topic, must be at most {max}")]
     Links {
         /// The node.
         node: u32,
-        /// Its neighbours.
+        /// Number of neighbours.
         value: usize,
-        /// The bound.
+        /// Maximum.
         max: usize,
     },
-    /// A rule was broken: an error of the simulator or of the protocol.
+    /// A rule was violated: a bug in the simulator or the protocol.
     #[error("seed {seed}, event {event}: {violation}")]
     Violation {
         /// The seed.
         seed: u64,
         /// The number of the event.
         event: u64,
-        /// The rule.
+        /// The violation.
         violation: Violation,
     },
 }

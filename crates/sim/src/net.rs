@@ -1,13 +1,12 @@
-//! The network: a queue at each node's uplink and downlink, latency between them, and what goes
-//! wrong on the way.
+//! The network: a queue at each node's uplink and downlink, the latency between them, and faults on the path.
 //!
-//! A message of s bytes from i to j starts when the uplink of i serves it, at t_s. Its first bit is at
-//! j at t_f = t_s + L(i, j), where it takes its place in the downlink of j; it is there at
-//! t_d = max(max(down_free, t_f) + s / X_down, t_s + s / X_up + L). The place is taken at t_f and not at
-//! t_s: with unequal latencies a message sent later may arrive first. What is sent touches nothing of its
-//! receiver before t_f, at least the least latency later: so nodes can be handled one after the other.
+//! A message of s bytes from i to j starts when the uplink of i serves it, at t_s. Its first bit reaches j at t_f =
+//! t_s + L(i, j) and reserves its slot in the downlink of j. The message is complete at t_d = max(max(down_free,
+//! t_f) + s / X_down, t_s + s / X_up + L). The slot is reserved at t_f and not at t_s because, with unequal
+//! latencies, a message sent later may arrive first. A sent message does not affect its receiver before t_f, which
+//! is at least the minimum latency later, so nodes can be processed one after the other.
 //!
-//! Everything is an integer, products are wide, quotients are rounded up.
+//! All quantities are integers, products use a wider type, and quotients are rounded up.
 
 mod dial;
 mod keep;
@@ -41,32 +40,32 @@ use window::Connection;
 
 /// No flight, or no message.
 pub(crate) const NONE: u32 = u32::MAX;
-/// The argument of an event that brings no message, but a part of one.
+/// Argument of an event that carries only part of a message.
 pub(crate) const PART: u32 = ARG_MAX;
 
-/// Bytes that a connection sends before another one's turn, where connections share fairly.
+/// Bytes that a connection sends before the next one's turn, when connections share the uplink fairly.
 const FAIR_PART_BYTES: u64 = 65_536;
 
-/// Kinds of events that the network schedules. The argument is a message or [`PART`], and beside it are the
-/// receiver's number for the sender and the bytes on the wire, where it is not said otherwise.
+/// Kinds of events that the network schedules. Unless stated otherwise, the argument is a message or [`PART`], and
+/// the extra fields are the receiver's number for the sender and the bytes on the wire.
 pub(crate) mod event {
-    /// The uplink is free; the peer whose paced message left it, and 1.
+    /// The uplink is free. The argument is 1 plus the number of the peer whose paced message left it, or 0.
     pub(crate) const UPLINK: u8 = crate::windows::FIRST;
-    /// A transmission is there and looked at.
+    /// A transmission has arrived and is examined.
     pub(crate) const DELIVERY: u8 = 1;
-    /// The same, and the receiver's processor is reserved for it.
+    /// The same, with the receiver's processor already reserved for it.
     pub(crate) const RESERVED: u8 = 2;
-    /// A part is acknowledged; beside it the sender's end, and the bytes.
+    /// A part is acknowledged. The extra fields are the sender's end and the bytes.
     pub(crate) const ACKNOWLEDGED: u8 = 3;
-    /// A paced message left the queue without being sent; its peer.
+    /// A paced message left the queue without being sent. The argument is its peer.
     pub(crate) const READY: u8 = 4;
-    /// The first kind of a node's own event of somebody else.
+    /// First kind that other modules may use for a node's own events.
     pub(crate) const OTHERS: u8 = 5;
     /// A first bit arrives.
     pub(crate) use crate::windows::ARRIVAL;
 }
 
-/// The network as the nodes of one span see it, and all that is on the way from or to them.
+/// The network as seen by the nodes of one span, with everything in flight from or to them.
 #[derive(Debug)]
 pub(crate) struct Net<M> {
     pub(crate) graph: Arc<Graph>,
@@ -77,45 +76,45 @@ pub(crate) struct Net<M> {
     pub(crate) tally: Numbered<Tally>,
     pub(crate) flights: Flights,
     pub(crate) messages: Slab<M>,
-    /// What leaves for other spans, by span.
+    /// Transmissions to other spans, by span.
     pub(crate) outgoing: Vec<Vec<Outgoing<M>>>,
-    /// When the first of it arrives; `u64::MAX` if there is none.
+    /// Arrival time of the earliest of them; `u64::MAX` if there is none.
     pub(crate) outgoing_ns: u64,
-    /// Nodes of a span; the last may have fewer.
+    /// Nodes per span; the last span may have fewer.
     span_nodes: u32,
-    /// The message that was handed over last, which its receiver may send on.
+    /// The message handed over last, which its receiver may send on.
     pub(crate) at_hand: u32,
     pub(crate) balance: Balance,
     pub(crate) cuts: Vec<Arc<Cut>>,
-    /// What was sent, by bin and kind.
+    /// Traffic sent, by bin and kind.
     pub(crate) series: Vec<Sent>,
-    /// What classes carry and compute; those of nodes are the bandwidths that they begin with.
+    /// Load by class, network and compute. A node's class is the bandwidth it starts with.
     pub(crate) loads: Loads,
-    /// A message found no place: the run cannot go on.
+    /// A message could not be stored: the run cannot continue.
     pub(crate) full: bool,
     /// All nodes that are down.
     pub(crate) down: Arc<BTreeSet<u32>>,
     pub(crate) handle_ns: u64,
     kinds: usize,
     seed: u64,
-    /// Draws of each end; empty if nothing is drawn.
+    /// Random draws at each end; empty if nothing is drawn.
     draws: Numbered<u32>,
     /// State of each end; empty if connections have none.
     connections: Numbered<Connection>,
-    /// Connections of each node that may send, in their turn; empty if uplinks are not shared fairly.
+    /// For each node, the connections that may send, in turn order; empty unless uplinks are shared fairly.
     turns: Numbered<VecDeque<u32>>,
     dials: Dials,
     windowed: bool,
-    /// Nothing depends on when an uplink becomes free but what it sends next: then it is not an event, but
-    /// found out when the node's next event happens ([`Net::catch_up`]).
+    /// Whether the time at which an uplink becomes free only affects what it sends next. Then it is not an event,
+    /// but is worked out when the node's next event happens ([`Net::catch_up`]).
     lazy: bool,
-    /// By bandwidth: what the last lengths took up and down.
+    /// For each bandwidth, the last lengths and their wire times, up and down.
     lately: Vec<[Lately; 2]>,
-    /// No message is on its way for less.
+    /// Minimum latency of any message.
     least_ns: u64,
 }
 
-/// How long so many bytes were on a wire: most messages are as long as the one before.
+/// Wire time of the last length seen, cached because most messages are as long as the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lately {
     bytes: u64,
@@ -134,7 +133,7 @@ impl Lately {
 }
 
 impl<M: Clone> Net<M> {
-    /// The network of these nodes, of spans of `span_nodes`.
+    /// Creates the network for these nodes, in spans of `span_nodes`.
     pub(crate) fn new(config: &NetConfig, nodes: Range<u32>, span_nodes: u32) -> Self {
         let NetConfig {
             graph,
@@ -188,7 +187,7 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Where and when something of a node is computed.
+    /// Context for charging computation to a node at a given time.
     #[inline]
     pub(crate) fn at<'a>(&'a mut self, queue: &'a mut Windows, now: u64, node: u32) -> At<'a> {
         At {
@@ -201,8 +200,8 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Takes a message that is held once for each receiver, named by the sender's ends; the first one leaves at once
-    /// if the uplink is free.
+    /// Takes a message that is held once per receiver. Receivers are given by the sender's ends, and the first
+    /// message leaves at once if the uplink is free.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -213,7 +212,7 @@ impl<M: Clone> Net<M> {
         parcel: Parcel,
     ) {
         let bytes = parcel.bytes.saturating_add(self.link.overhead_bytes);
-        // A connection has a queue of its own, and of what is paced its sender hears one by one.
+        // A connection has a queue of its own, and the sender is notified of each paced message separately.
         let is_shared = self.connections.is_empty() && !parcel.paced;
         let mut others = [NONE; OTHERS];
         let (mut first, mut count) = (None::<Flight>, 0);
@@ -263,7 +262,7 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Has a flight wait for the uplink.
+    /// Queues a flight for the uplink.
     #[inline]
     fn enqueue_flight(
         &mut self,
@@ -281,7 +280,7 @@ impl<M: Clone> Net<M> {
         self.wake(queue, now, from);
     }
 
-    /// Lets a flight go that will not be sent, and tells its sender if it counts on that.
+    /// Releases a flight that will not be sent, and notifies its sender if it is paced.
     fn forget(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) {
         if flight.message != NONE {
             self.messages.release(flight.message);
@@ -292,14 +291,14 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// The number that the node of an end has for the neighbour there.
+    /// The node's own number for the neighbour at an end.
     #[inline]
     fn peer_number(&self, node: u32, end: u32) -> u32 {
         let first = self.graph.end(node, 0).unwrap_or(0);
         end - first as u32
     }
 
-    /// Gives a node another bandwidth.
+    /// Changes a node's bandwidth.
     pub(crate) fn set_rate(&mut self, node: u32, rate: Rate) {
         let found = self.rates.iter().position(|known| *known == rate);
         let index = found.unwrap_or_else(|| {
@@ -310,21 +309,21 @@ impl<M: Clone> Net<M> {
         self.hot[node].rate = index as u16;
     }
 
-    /// Nanoseconds of a transmission on a node's uplink.
+    /// Nanoseconds that a transmission takes on a node's uplink.
     #[inline]
     fn up_ns(&mut self, rate: u16, bytes: u64) -> u64 {
         let rate = usize::from(rate);
         self.lately[rate][0].wire_ns(bytes, self.rates[rate].up_bps)
     }
 
-    /// Nanoseconds of a transmission on a node's downlink.
+    /// Nanoseconds that a transmission takes on a node's downlink.
     #[inline]
     fn down_ns(&mut self, rate: u16, bytes: u64) -> u64 {
         let rate = usize::from(rate);
         self.lately[rate][1].wire_ns(bytes, self.rates[rate].down_bps)
     }
 
-    /// Serves the uplink now if it is free, or asks for an event when it is.
+    /// Serves the uplink now if it is free, otherwise schedules an event for when it is.
     #[inline]
     pub(crate) fn wake(&mut self, queue: &mut Windows, now: u64, from: u32) {
         let hot = &mut self.hot[from];
@@ -342,7 +341,7 @@ impl<M: Clone> Net<M> {
         self.call(queue, free_ns, from);
     }
 
-    /// Asks for an event when an uplink is free, unless it is found out without.
+    /// Schedules an event for when an uplink becomes free, unless that is worked out lazily.
     #[inline]
     fn call(&mut self, queue: &mut Windows, free_ns: u64, from: u32) {
         if !self.lazy {
@@ -352,7 +351,7 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Has a node that may have no event before its uplink is free looked at then.
+    /// Schedules a check at the time the uplink becomes free, for a node that may have no event before then.
     pub(crate) fn remind(&mut self, queue: &mut Windows, node: u32) {
         let hot = &mut self.hot[node];
         if self.lazy && hot.next == Next::GoesOn {
@@ -361,20 +360,20 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Whether uplinks that become free are no events.
+    /// Whether an uplink becoming free is not an event.
     #[inline]
     pub(crate) fn is_lazy(&self) -> bool {
         self.lazy
     }
 
-    /// When the uplink of a node becomes free and goes on, if nobody has found out yet and it is so at a time.
+    /// When a node's uplink becomes free and continues, if that has not been processed yet and is due by `now`.
     #[inline]
     pub(crate) fn goes_on_ns(&self, now: u64, node: u32) -> Option<u64> {
         let hot = &self.hot[node];
         (self.lazy && hot.next != Next::Nothing && hot.up_free_ns <= now).then_some(hot.up_free_ns)
     }
 
-    /// Starts what comes next on a free uplink. If more waits, when it is free again.
+    /// Starts the next transmission on a free uplink. If more is waiting, returns when the uplink is free again.
     #[inline]
     pub(crate) fn serve(&mut self, queue: &mut Windows, now: u64, from: u32) -> Option<u64> {
         let flight = self.next_flight(now, from)?;
@@ -391,7 +390,7 @@ impl<M: Clone> Net<M> {
         Some(hot.up_free_ns)
     }
 
-    /// The next flight of an uplink, taken out of the queue.
+    /// Takes the next flight of an uplink out of the queue.
     #[inline]
     fn next_flight(&mut self, now: u64, from: u32) -> Option<Flight> {
         if !self.connections.is_empty() {
@@ -412,7 +411,7 @@ impl<M: Clone> Net<M> {
         Some(flight)
     }
 
-    /// Takes back what waits for a peer and fits; none of it has been sent in part.
+    /// Cancels the flights waiting for a peer that match and of which no part has been sent.
     pub(crate) fn cancel(
         &mut self,
         queue: &mut Windows,
@@ -432,7 +431,7 @@ impl<M: Clone> Net<M> {
         };
         let own = &mut self.hot[from].queue;
         let mut taken = own.take_all(&mut self.flights, NONE, matches);
-        // Where connections have a state, what is in the node's queue is the turn of one of them.
+        // Where connections have state, an entry in the node's queue is the turn of one of them.
         let lost_turn = taken != NONE && !self.connections.is_empty();
         if let Some(connection) = self.connections.get_mut(end as u32) {
             connection.listed &= !lost_turn;
@@ -453,7 +452,7 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// The same of flights with other receivers, which these keep.
+    /// The same for flights with other receivers, which keep them.
     fn cancel_shared(&mut self, direction: Direction, fits: impl Fn(&M) -> bool) {
         let Direction { node: from, end } = direction;
         let mut index = self.hot[from].queue.head;
@@ -474,7 +473,7 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Drops everything that waits at a node: it is down.
+    /// Drops everything waiting at a node that went down.
     pub(crate) fn clear(&mut self, queue: &mut Windows, now: u64, from: u32) {
         let mut taken = Vec::new();
         while let Some(index) = self.hot[from].queue.pop(&mut self.flights) {
@@ -508,7 +507,7 @@ impl<M: Clone> Net<M> {
         self.forget(queue, now, from, flight);
     }
 
-    /// Whether both ends of a connection know of each other: neither is down, nothing has broken it.
+    /// Whether both ends of a connection see each other: neither node is down and no cut has broken it.
     #[inline]
     pub(crate) fn is_connected(&self, now: u64, node: u32, end: usize) -> bool {
         if self.down.is_empty() && self.cuts.is_empty() {
@@ -521,7 +520,7 @@ impl<M: Clone> Net<M> {
         !down && !self.cuts.iter().any(broken)
     }
 
-    /// Bytes that wait in uplinks.
+    /// Bytes waiting in uplinks.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.tally.iter().map(|tally| tally.queue_bytes).sum()
     }

@@ -1,10 +1,10 @@
 //! The world of a run: all nodes, the network between them, one virtual clock.
 //!
-//! The loop: open a window of the least latency (`windows.rs`); for each node in it take the node's
-//! first event, hand its input to the node's state machine, carry out the effects, and set its timer if the
-//! deadline moved (`world/span.rs`). Nothing is allocated for an event. Spans of nodes go through a window on a
-//! thread each. What concerns several nodes at once, what spans send each other, a change of the world or what
-//! a probe sees, is in the order of time between the windows; so a run is the same whatever the number of
+//! The main loop opens a window as long as the minimum latency (`windows.rs`). For each node in it, it takes the
+//! node's first event, hands its input to the node's state machine, carries out the effects, and sets the node's
+//! timer if the deadline moved (`world/span.rs`). No event causes an allocation. Spans of nodes go through a window
+//! on one thread each. Anything that concerns several nodes at once (what spans send each other, changes of the
+//! world, what a probe sees) is processed in time order between windows, so a run is the same for any number of
 //! spans.
 
 mod account;
@@ -38,34 +38,34 @@ use std::sync::Arc;
 /// Kinds of events of the world itself.
 mod kind {
     use super::charge::OTHERS_STILL;
-    /// A deadline; generation.
+    /// A deadline. The argument is the timer's generation.
     pub(super) const TIMER: u8 = OTHERS_STILL;
-    /// A command; its number.
+    /// A command. The argument is its number.
     pub(super) const COMMAND: u8 = OTHERS_STILL + 1;
-    /// What its node held back can leave; nothing beside it.
+    /// A message that its node held back can leave. No argument.
     pub(super) const HELD: u8 = OTHERS_STILL + 2;
 }
 
-// No own event has the kind of those that come from another node.
+// No own event has the kind of an event from another node.
 const _: () = assert!(kind::HELD < net::ARRIVAL);
 
-/// Threads share a window if the one before it had so many events, or this one begins with so many: waking one takes as
-/// long as some hundred.
+/// Threads share a window if the previous one had this many events, or this one starts with this many: waking a
+/// thread takes as long as a few hundred events.
 const EVENTS_SHARED: u64 = 512;
 
 /// Bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Events that are handled at most.
+    /// Maximum number of events handled.
     pub events_max: u64,
     /// Last instant of virtual time, in nanoseconds.
     pub sim_time_max_ns: u64,
-    /// A world in which no part of a payload was sent for so long, and nothing but deadlines waits, is
-    /// quiet: state machines may look after their tables for ever.
+    /// A world is quiet if no part of a payload was sent for this long and only deadlines are pending. State
+    /// machines may keep maintaining their tables for ever.
     pub quiet_ns: u64,
 }
 
-/// A run that cannot go on.
+/// Why a run cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorldError {
     /// Too many events.
@@ -76,15 +76,15 @@ pub enum WorldError {
         /// Virtual time at that event.
         at_ns: u64,
     },
-    /// Something happens after the last instant.
+    /// An event is due after the last instant.
     #[error("something happens at {value_ns} ns of virtual time, must be at most {max_ns}")]
     Time {
-        /// When.
+        /// Time of the event.
         value_ns: u64,
         /// The bound.
         max_ns: u64,
     },
-    /// As many messages are on their way as events can name.
+    /// More messages are in flight than events can name.
     #[error("more than {max} messages are on their way at {at_ns} ns of virtual time")]
     Flights {
         /// The bound.
@@ -94,20 +94,20 @@ pub enum WorldError {
     },
 }
 
-/// Why [`World::run_until`] came back.
+/// Why [`World::run_until`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Nothing is on the way, nobody computes, and deadlines lead to nothing.
+    /// Nothing is in flight, no node is computing, and deadlines have no effect.
     Quiet,
-    /// Virtual time is what was asked for.
+    /// Virtual time reached the requested instant.
     Until,
     /// The probe has seen enough.
     Done,
-    /// The number of events asked for was handled.
+    /// The requested number of events was handled.
     Events,
 }
 
-/// What a world is made of, beside its roles.
+/// Configuration of a world, apart from its roles.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
     /// The network.
@@ -118,27 +118,28 @@ pub struct WorldConfig {
     pub processor: Arc<[u16]>,
     /// Bounds.
     pub limits: Limits,
-    /// Threads of a run: it is the same for any number of them, but only with one does it stop at any event.
+    /// Threads of a run. The result is the same for any number, but only with one thread can the run stop at any
+    /// event.
     pub threads: usize,
 }
 
 /// All nodes of a run under one virtual clock; see the [module](self).
 ///
-/// `W` sees what happens ([`Probe`]).
+/// `W` observes the run ([`Probe`]).
 #[derive(Debug)]
 pub struct World<R: Role, W = ()> {
     /// At least one.
     spans: Vec<Span<R>>,
-    /// Nodes of each span; the last may have fewer.
+    /// Nodes per span; the last span may have fewer.
     span_nodes: u32,
-    /// What changes when, in the order of time, then as it was asked for.
+    /// Scheduled changes, by time and then in the order they were requested.
     changes: BTreeMap<(u64, u32), Change>,
     changes_count: u32,
     cuts_count: usize,
     restart: change::Restart<R>,
     probe: W,
     limits: Limits,
-    /// Of what is on its way, at the end of a window.
+    /// Maximum number of messages in flight at the end of a window.
     on_the_way_max: u32,
     now_ns: u64,
     /// The last window had enough events to share.
@@ -147,7 +148,7 @@ pub struct World<R: Role, W = ()> {
 }
 
 impl<R: Role, W: Probe<R>> World<R, W> {
-    /// A world at virtual time 0. The roles know of their neighbours already, or learn of them by
+    /// Creates a world at virtual time 0. The roles either know their neighbours already, or learn of them through
     /// [`World::connect`].
     ///
     /// # Panics
@@ -182,7 +183,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Tells every node of all its neighbours, now.
+    /// Informs every node of all its neighbours, now.
     pub fn connect(&mut self) {
         for node in 0..self.graph().nodes() {
             for peer in 0..self.graph().peers(node).len() as u64 {
@@ -222,12 +223,12 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         self.spans.iter().flat_map(|span| span.roles.iter())
     }
 
-    /// What saw the run.
+    /// The probe that observes the run.
     pub fn probe(&self) -> &W {
         &self.probe
     }
 
-    /// What saw the run.
+    /// The probe that observes the run.
     pub(crate) fn probe_mut(&mut self) -> &mut W {
         &mut self.probe
     }
@@ -245,7 +246,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         &self.span(node).net.tally[node]
     }
 
-    /// When the first part of a payload was at a node.
+    /// When the first part of a payload reached a node.
     pub(crate) fn first_ns(&self, node: u32) -> Option<u64> {
         self.span(node).begun.first_ns(node)
     }
@@ -274,21 +275,21 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         self.spans.iter().map(|span| span.events).sum()
     }
 
-    /// Messages that nodes received so far.
+    /// Messages received by nodes so far.
     pub fn received(&self) -> u64 {
         self.spans.iter().map(|span| span.received).sum()
     }
 
-    /// Hash of the events so far, whatever the order in which nodes were handled.
+    /// Hash of the events so far, independent of the order in which nodes were handled.
     pub fn event_hash(&self) -> u64 {
         let hashes = self.spans.iter().map(|span| span.hash);
         hashes.fold(0, u64::wrapping_add)
     }
 
-    /// Gives a node a command at a time, now or later.
+    /// Gives a node a command at a given time, now or later.
     ///
     /// # Panics
-    /// If there is no such node, or the time is over, or 2^28 commands wait.
+    /// If there is no such node, the time is in the past, or 2^28 commands are pending.
     pub fn command(&mut self, at: Time, node: u32, command: R::Command) {
         assert!(node < self.graph().nodes(), "node {node}");
         assert!(at >= self.now(), "a command for a time that is over");
@@ -298,15 +299,15 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         span.queue.push(at.as_nanos(), node, kind::COMMAND, index);
     }
 
-    /// Handles events until virtual time is `until`, or `events` of them (with several threads up to the end of
-    /// a window more), or until the probe is done.
+    /// Handles events until virtual time reaches `until`, or `events` of them are handled (with several threads, up
+    /// to the end of a window more), or the probe is done.
     ///
     /// # Errors
-    /// [`WorldError`] where a bound is passed; the run cannot go on then.
+    /// [`WorldError`] if a bound is exceeded; the run cannot continue then.
     pub fn run_until(&mut self, until: Time, events: u64) -> Result<Pause, WorldError> {
         let until_ns = until.as_nanos();
         let last = self.events().saturating_add(events);
-        // One more than may be shows that there are too many.
+        // One event more than allowed shows that there are too many.
         let last = last.min(self.limits.events_max.saturating_add(1));
         let most_ns = until_ns.min(self.limits.sim_time_max_ns);
         loop {
@@ -331,7 +332,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Whether the run may go on: the same for any number of threads.
+    /// Whether the run may continue. The answer is the same for any number of threads.
     fn check_bounds(&self) -> Result<(), WorldError> {
         let (max, at_ns) = (self.limits.events_max, self.now_ns);
         if self.events() > max {
@@ -345,7 +346,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// What waits in uplinks, or happens later: no fewer than there are messages.
+    /// Everything waiting in uplinks or scheduled for later: at least the number of messages.
     pub(crate) fn on_the_way(&self) -> usize {
         let waiting = self.spans.iter().map(|span| {
             let outgoing: usize = span.net.outgoing.iter().map(Vec::len).sum();
@@ -354,12 +355,12 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         waiting.sum()
     }
 
-    /// Whether a window is open: one thread can stop in it.
+    /// Whether a window is open; with one thread, a run can stop inside it.
     fn is_open(&self) -> bool {
         self.spans[0].queue.is_open()
     }
 
-    /// Whether nothing but deadlines waits, and has for long.
+    /// Whether only deadlines are pending, and have been for long enough.
     fn is_quiet(&self) -> bool {
         let (mut latest_ns, mut active_ns, mut waiting) = (0, 0, self.changes.len());
         for span in &self.spans {
@@ -371,8 +372,8 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         latest_ns.saturating_sub(active_ns) > self.limits.quiet_ns && waiting == 0
     }
 
-    /// Goes through the next window, or the rest of an open one, up to the next change of the world; a change
-    /// before all that is made first. False if nothing happens by `most_ns`.
+    /// Goes through the next window, or the rest of an open one, up to the next change of the world. A change that
+    /// precedes everything else is made first. Returns false if nothing happens by `most_ns`.
     fn advance(&mut self, most_ns: u64, last: u64) -> bool {
         loop {
             let (before, rest) = (self.events(), self.is_open());
@@ -395,7 +396,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Hands over what spans sent each other; the number of the next window.
+    /// Hands over what spans sent each other and returns the number of the next window.
     fn exchange(&mut self) -> Option<u64> {
         let mut first = self
             .spans
@@ -422,7 +423,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         first
     }
 
-    /// Goes through a window up to `until_ns`: one thread up to the event `last`, several to its end.
+    /// Goes through a window up to `until_ns`: with one thread up to the event `last`, with several to its end.
     fn go(&mut self, window: u64, until_ns: u64, last: u64) {
         if let [span] = &mut *self.spans {
             if span.queue.is_open() || span.queue.open(window, until_ns) {
@@ -436,7 +437,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
                 span.go(u64::MAX);
             }
         };
-        // A phase begins at all nodes at once, after a silence.
+        // After a silence, a phase starts at all nodes at once.
         let waiting = |span: &Span<R>| span.queue.waiting(window, EVENTS_SHARED);
         let is_busy = self.is_busy || self.spans.iter().map(waiting).sum::<u64>() >= EVENTS_SHARED;
         match is_busy {
@@ -445,7 +446,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Ends a window, or the part of it that has happened: shows what was seen in it.
+    /// Ends a window, or the part of it that has happened, and shows what was seen in it.
     pub(crate) fn close(&mut self) {
         let latest_ns = self.spans.iter().map(|span| span.latest_ns).max();
         self.now_ns = latest_ns.unwrap_or(0);
@@ -454,7 +455,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         self.close_trace();
     }
 
-    /// Nothing more happens by the time asked for.
+    /// Called when nothing more happens by the requested time.
     fn at_end(&mut self, until_ns: u64) -> Result<Pause, WorldError> {
         let change = self.changes.first_key_value().map(|((at_ns, _), _)| *at_ns);
         for span in &mut self.spans {

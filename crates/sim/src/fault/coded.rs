@@ -12,9 +12,9 @@ use alphorn_proto::broadcast::{Announce, Message, Priority, Product, Unread};
 use alphorn_types::Time;
 use std::sync::Arc;
 
-/// Most pieces that are sent once more.
+/// Maximum number of pieces that are repeated.
 const REPEATS_MAX: u32 = 1 << 12;
-/// Bytes that nobody can read, if the scenario does not say how many.
+/// Bytes of an unreadable message, if the scenario does not give a number.
 const GARBAGE_BYTES: u64 = 1000;
 /// The tag of a chunk, and that of a shard.
 const TAGS: [u8; 2] = [3, 4];
@@ -25,7 +25,7 @@ impl<C: Spoil> Adversary for Coded<C> {
         let payload = parameters.fails_at == FailsAt::Payload;
         Some(match kind {
             FaultKind::InvalidFlood if payload && parameters.rate == 0 => {
-                // Pieces that do not verify instead of those that it has.
+                // Sends pieces that do not verify instead of those that it has.
                 let other = spoiled;
                 Box::new(Swap { interval, other })
             }
@@ -59,17 +59,17 @@ impl<C: Spoil> Adversary for Coded<C> {
     }
 }
 
-/// Sends what fails to all its neighbours, at a rate, in the broadcast that it heard of last: pieces that
-/// do not verify, bytes that nobody can read, or headers under a forged signature.
+/// Sends invalid messages to all its neighbours at a fixed rate, in the broadcast that it heard of last: pieces
+/// that do not verify, unreadable bytes, or headers with a forged signature.
 #[derive(Clone, Debug)]
 pub(crate) struct PieceFlood<C: Spoil> {
     code: C,
     fails_at: FailsAt,
     bytes: u64,
-    /// What it heard of last.
+    /// The broadcast it heard of last.
     announce: Option<Arc<Announce<C>>>,
     piece: Option<Message<C>>,
-    /// Makes every forged header another one.
+    /// Makes every forged header different.
     count: u64,
 }
 
@@ -161,7 +161,7 @@ impl<C: Spoil> Flooding<Coded<C>> for PieceFlood<C> {
     }
 }
 
-/// The same piece, such that it does not verify.
+/// The same piece, altered so that it does not verify.
 fn spoiled<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
     match message {
         Message::Piece {
@@ -177,7 +177,7 @@ fn spoiled<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
     }
 }
 
-/// Sends another message instead of one, where there is another.
+/// Replaces a message with another one, where there is a replacement.
 #[derive(Clone, Copy, Debug)]
 struct Swap<C: Spoil> {
     interval: Interval,
@@ -201,7 +201,7 @@ impl<C: Spoil> Wrap<Coded<C>> for Swap<C> {
     }
 }
 
-/// It needs nothing more, whenever it should say what it has.
+/// Claims to need nothing more whenever it should report what it has.
 fn satisfied<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
     match message {
         Message::Rank { id, .. } => Some(Message::Done { id: *id }),
@@ -209,7 +209,7 @@ fn satisfied<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
     }
 }
 
-/// Sends every piece that it gets to all its neighbours, which learn nothing from it.
+/// Sends every piece that it receives to all its neighbours, to which it adds nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Repeat {
     interval: Interval,

@@ -8,9 +8,9 @@ use crate::scenario::{FailsAt, FaultKind};
 use alphorn_types::Time;
 use std::collections::BTreeSet;
 
-/// Names in a message of lies.
+/// Number of names in a false message.
 const NAMES: u32 = 32;
-/// Most payloads that are replayed.
+/// Maximum number of payloads replayed.
 const SEEN_MAX: usize = 1 << 16;
 
 impl<S: Machine<Blob> + 'static> Adversary for Flood<S> {
@@ -45,7 +45,7 @@ impl<S: Machine<Blob> + 'static> Adversary for Flood<S> {
     }
 }
 
-/// Numbers that no payload of the run has, nor the second one of a source that equivocates; each
+/// Numbers that are used neither by a payload of the run nor by the second payload of an equivocating source. Each
 /// adversary has its own.
 #[derive(Clone, Copy, Debug)]
 struct Names {
@@ -61,7 +61,7 @@ impl Names {
         }
     }
 
-    /// A new number; they begin again where a node takes no higher ones.
+    /// Draws a new number. Numbers start over where a node takes no higher ones.
     fn draw(&mut self) -> DenseId {
         let number = self.next;
         self.next += self.step;
@@ -91,7 +91,7 @@ impl<S: Machine<Blob>> Flooding<Flood<S>> for InvalidFlood {
     }
 }
 
-/// Announces what it does not have, and says of what it has never seen that it is not wanted.
+/// Announces payloads that it does not have, and rejects as unwanted payloads that it has never seen.
 #[derive(Debug)]
 pub(crate) struct FalseNews {
     interval: Interval,
@@ -112,7 +112,7 @@ impl<S: Machine<Blob>> Flooding<Flood<S>> for FalseNews {
 
 impl<S: Machine<Blob>> Wrap<Flood<S>> for FalseNews {
     fn output(&mut self, now: Time, output: Output<Flood<S>>, outputs: &mut Vec<Output<Flood<S>>>) {
-        // What was asked for is not sent.
+        // Requested payloads are not sent.
         let lies = self.interval.contains(now);
         let answer = |priority: u8| priority == Priority::Answer as u8;
         match output {
@@ -122,12 +122,12 @@ impl<S: Machine<Blob>> Wrap<Flood<S>> for FalseNews {
     }
 }
 
-/// Sends every payload that it gets to all its neighbours, once more.
+/// Sends every payload that it receives to all its neighbours once more.
 #[derive(Debug)]
 pub(crate) struct Replay {
     interval: Interval,
     peers: Peers,
-    /// What was replayed: two of them would else never end.
+    /// Payloads already replayed; without it, two such nodes would go on for ever.
     seen: BTreeSet<DenseId>,
 }
 
@@ -150,12 +150,12 @@ impl<S: Machine<Blob>> Wrap<Flood<S>> for Replay {
     }
 }
 
-/// A source that publishes two payloads as one: neighbours with even numbers get the first, those with
-/// odd ones the second, under a name of its own.
+/// A source that publishes two payloads as one. Neighbours with even numbers get the first, those with odd numbers
+/// the second, which has a name of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct TwoTales {
     items: u32,
-    /// What it published.
+    /// The payloads it published.
     own: BTreeSet<DenseId>,
 }
 

@@ -1,12 +1,12 @@
-//! Adversaries of Horn. What they send is signed with the keys that their nodes host.
+//! Adversaries of Horn. Their messages are signed with the keys that their nodes host.
 //!
-//! | file | who |
+//! | file | adversary |
 //! |---|---|
-//! | here | sources of broadcasts, and voters for what is no block |
+//! | here | sources of broadcasts, and voters for heads that are not blocks |
 //! | `voters` | voters for more than one block |
-//! | `aggregators`, `collectors`, `proposers` | whoever serves |
+//! | `aggregators`, `collectors`, `proposers` | serving validators |
 //! | `heads` | proposers and voters together, against the fork choice |
-//! | `bounce` | the same, against what is justified |
+//! | `bounce` | the same, against justification |
 //! | `allies` | what nodes that attack together know |
 
 mod aggregators;
@@ -87,7 +87,7 @@ impl Adversary for HornNode {
     }
 }
 
-/// Has its node compute something else, if there is something.
+/// Replaces the work of its node, where there is a replacement.
 struct Instead<F> {
     interval: Interval,
     other: F,
@@ -116,14 +116,14 @@ impl<F: Fn(&Work) -> Option<Box<HornWork>> + Send> Wrap<HornNode> for Instead<F>
     }
 }
 
-/// Broadcasts whose messages an attacker does not send, or does not hear: known by their headers.
+/// Broadcasts whose messages an attacker does not send, or ignores. They are recognised by their headers.
 #[derive(Debug, Default)]
 struct Broadcasts {
     ids: BTreeSet<Id>,
 }
 
 impl Broadcasts {
-    /// Whether a message is of a broadcast whose subject is one of these.
+    /// Whether a message belongs to a broadcast whose subject satisfies `is_one`.
     fn have(&mut self, message: &HornMessage, is_one: impl Fn(&Subject) -> bool) -> bool {
         let Inner::Coded { message, .. } = &message.inner else {
             return false;
@@ -137,7 +137,7 @@ impl Broadcasts {
     }
 }
 
-/// Some of so many numbers, in percent and at least one, drawn by a key; ascending.
+/// Draws a percentage of `count` numbers, at least one, using a key; ascending.
 fn drawn(count: u32, percent: u64, key: u64) -> Vec<u32> {
     let some = (u64::from(count) * percent + 50) / 100;
     let mut order: Vec<u32> = (0..count).collect();
@@ -147,7 +147,7 @@ fn drawn(count: u32, percent: u64, key: u64) -> Vec<u32> {
     order
 }
 
-/// Its voters name a head that is no block.
+/// Its voters name a head that is not a block.
 #[derive(Debug)]
 struct InventedHeads {
     plan: Arc<Plan>,

@@ -15,15 +15,15 @@ pub(crate) struct Members<'a> {
     pub(crate) nodes: &'a [u32],
     /// The class of every node of the run.
     pub(crate) class: &'a [u16],
-    /// Keys the choices that all of them make alike.
+    /// Seed of the choices that all of them make alike.
     pub(crate) key: u64,
-    /// Pieces that make a payload; 1 if it travels whole.
+    /// Pieces that make up a payload; 1 if it travels whole.
     pub(crate) chunks: u16,
 }
 
 impl Members<'_> {
-    /// Puts the fault into the world; `seed` keys the choices of each node. False if a node of this protocol cannot
-    /// have it.
+    /// Applies the fault to the world. `seed` gives the seed for the choices of each node. Returns false if nodes
+    /// of this protocol cannot have the fault.
     pub(crate) fn enter<R: Adversary, W: Probe<R>>(
         &self,
         world: &mut World<R, W>,
@@ -52,7 +52,7 @@ impl Members<'_> {
         })
     }
 
-    /// A change of the world, or a wrapper.
+    /// Applies the fault to one node, as a change of the world or a wrapper.
     fn enter_node<R: Adversary, W: Probe<R>>(
         &self,
         node: u32,
@@ -92,7 +92,7 @@ impl Members<'_> {
     }
 }
 
-/// A node comes back, and knows what it knew or nothing.
+/// The change that brings a node back, with or without its previous state.
 fn up(node: u32, restart: Restart) -> Change {
     match restart {
         Restart::Warm => Change::Up(node),

@@ -1,4 +1,4 @@
-//! Adversaries that need not know what a message says.
+//! Adversaries that do not need to understand messages.
 
 use super::{Interval, Wrap, send_to};
 use crate::latency::mix;
@@ -7,10 +7,10 @@ use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::VecDeque;
 
-/// Most messages that a late node holds back.
+/// Maximum number of messages that a late node holds back.
 const HELD_MAX: usize = 1 << 16;
 
-/// Does not send a share of its messages that bring parts of payloads.
+/// Does not send a share of its messages that carry parts of payloads.
 #[derive(Clone, Debug)]
 pub(crate) struct Withhold {
     interval: Interval,
@@ -20,7 +20,7 @@ pub(crate) struct Withhold {
 }
 
 impl Withhold {
-    /// Withholds `pct` percent, each receiver drawn for itself.
+    /// Withholds `pct` percent, drawn separately for each receiver.
     pub(crate) fn new(interval: Interval, pct: u64, seed: u64) -> Self {
         Withhold {
             interval,
@@ -52,7 +52,7 @@ impl<R: Role> Wrap<R> for Withhold {
     }
 }
 
-/// Sends everything some time later.
+/// Sends everything with a delay.
 #[derive(Debug)]
 pub(crate) struct Late<R: Role> {
     interval: Interval,

@@ -9,14 +9,14 @@ use alphorn_proto::rlnc::Published;
 use alphorn_scheme::JobId;
 use alphorn_types::Time;
 
-/// A source that gives fewer pieces than are needed, whoever asks.
+/// A source that sends fewer pieces than are needed, no matter which peers ask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deficient {
     left: u16,
 }
 
 impl Deficient {
-    /// Gives this many pieces.
+    /// Sends this many pieces.
     pub(crate) fn new(left: u16) -> Self {
         Deficient { left }
     }
@@ -38,11 +38,11 @@ impl<C: Spoil> Wrap<Coded<C>> for Deficient {
     }
 }
 
-/// A source that commits to what is no payload.
+/// A source that commits to something that is not a payload.
 #[derive(Debug)]
 pub(crate) struct NoPayload<P, C: Spoil> {
     pub(crate) code: C,
-    /// What is published, in what a job yields.
+    /// Finds the published data in the product of a job.
     pub(crate) published: fn(&mut P) -> Option<&mut Published<C>>,
 }
 
@@ -60,18 +60,18 @@ impl<R: Role, C: Spoil> Wrap<R> for NoPayload<<R::Work as Labour>::Product, C> {
     }
 }
 
-/// A source of two payloads for one duty: a second state machine beside its own, with a payload that is
-/// a byte shorter, knows the neighbours with odd numbers, and the first one those with even numbers.
+/// A source of two payloads for one duty. A second state machine, next to its own and with a payload that is one
+/// byte shorter, serves the neighbours with odd numbers; the first one serves those with even numbers.
 #[derive(Debug)]
 pub(crate) struct Twin<C: Spoil> {
     second: Coded<C>,
 }
 
-/// Jobs of the second machine have numbers from here on.
+/// Jobs of the second state machine are numbered from here.
 const TWIN_JOBS: u64 = 1 << 62;
 
 impl<C: Spoil> Twin<C> {
-    /// A source whose second machine is this one.
+    /// Creates a source with this second state machine.
     pub(crate) fn new(second: Coded<C>) -> Self {
         Twin { second }
     }
@@ -80,7 +80,7 @@ impl<C: Spoil> Twin<C> {
         peer.0 % 2 == 1
     }
 
-    /// What the second machine wants done.
+    /// Carries out the outputs of the second state machine.
     fn drain(&mut self, own: &mut Vec<Output<Coded<C>>>) {
         while let Some(output) = self.second.poll_output() {
             own.push(match output {

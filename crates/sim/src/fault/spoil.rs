@@ -1,4 +1,4 @@
-//! How the pieces and the commitments of each code are made false.
+//! How to falsify the pieces and the commitments of each code.
 
 use crate::latency::mix;
 use alphorn_proto::rlnc::{
@@ -7,17 +7,17 @@ use alphorn_proto::rlnc::{
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// A code whose pieces can be made invalid, and whose sources can commit to what is no payload.
+/// A code whose pieces can be made invalid, and whose sources can commit to something that is not a payload.
 pub(crate) trait Spoil: Coding {
-    /// The piece, such that its verification fails.
+    /// Alters the piece so that its verification fails.
     fn spoil(piece: &Self::Piece) -> Self::Piece;
 
-    /// What a source sends that commits to no payload: every piece verifies, and whoever has enough of
-    /// them finds out, whichever they are.
+    /// What a source sends to commit to no payload. Every piece verifies, and any node with enough pieces finds
+    /// out, whichever they are.
     fn no_payload(&self, published: Published<Self>) -> Published<Self>;
 }
 
-/// Modelled headers have no root; to them one stands for a commitment to no payload.
+/// Modelled headers have no root. In them, a root stands for a commitment to no payload.
 fn with_root<C: Coding>(mut published: Published<C>) -> Published<C> {
     published.header.commit_root = [1; 32];
     published
@@ -36,7 +36,7 @@ impl Spoil for Model16 {
 }
 
 impl Spoil for ModelRs {
-    /// Under the index that a spoiled shard of the code has, so that it stands in the way of the same one.
+    /// Uses the same index as a spoiled shard of the real code, so that it blocks the same shard.
     fn spoil(piece: &Self::Piece) -> Self::Piece {
         let mut piece = *piece;
         piece.index ^= 1;
@@ -78,8 +78,8 @@ impl Spoil for Rs {
     }
 }
 
-/// Shards under a good Merkle root (broadcast: leaves `0x00, index, shard`, inner nodes `0x01, left,
-/// right`) that are no codeword: different k of them give different payloads.
+/// Shards under a valid Merkle root (broadcast: leaves `0x00, index, shard`, inner nodes `0x01, left, right`) that
+/// are not a codeword: different sets of k shards give different payloads.
 fn no_codeword(code: &Rs, mut header: Header) -> Published<Rs> {
     let shard = |i: u16| -> Vec<u8> {
         (0..header.unit)

@@ -1,4 +1,4 @@
-//! Connections: those of each topic among its members, and those of publishers who are none.
+//! Connections: those of each topic among its members, and those of publishers that are not members.
 
 use super::HornError;
 use super::cast::{Casting, Casts};
@@ -26,27 +26,27 @@ pub(crate) struct End {
     pub(crate) node: u32,
     pub(crate) topic: TopicId,
     pub(crate) peer: u32,
-    /// Part of the mesh; or, in a grid, of the row.
+    /// Belongs to the mesh or, in a grid, to the row.
     pub(crate) marked: bool,
 }
 
-/// What a run begins with.
+/// The initial state of a run.
 pub(super) struct Built {
     /// The connections of all topics.
     pub(super) graph: Arc<Graph>,
     /// The nodes, by number.
     pub(super) nodes: Vec<HornNode>,
-    /// Which connections are made when they are first used.
+    /// Which connections are established on first use.
     pub(super) dial: Option<Dial>,
-    /// By which members join topics.
+    /// The dials by which members join topics.
     pub(super) joins: Vec<Dialled>,
 }
 
-/// The graph of all topics and the nodes on it.
+/// Builds the graph of all topics and the nodes on it.
 ///
 /// # Errors
-/// [`RunError::Graph`], [`HornError::Links`] for a graph that no mesh can be made of, and what a machine
-/// refuses.
+/// [`RunError::Graph`], [`HornError::Links`] for a graph that no mesh can be made of, and errors of the nodes'
+/// state machines.
 pub(super) fn build(
     plan: Arc<Plan>,
     scenario: &Scenario,
@@ -129,7 +129,7 @@ pub(super) fn build(
     })
 }
 
-/// Refuses a node with more connections than it may have.
+/// Refuses a graph in which a node has more connections than it may.
 fn bound(graph: &Graph, max: Option<u32>) -> Result<(), HornError> {
     let Some(max) = max else {
         return Ok(());
@@ -143,8 +143,8 @@ fn bound(graph: &Graph, max: Option<u32>) -> Result<(), HornError> {
     }
 }
 
-/// What is dialled when it is first used: all but the scenario's own graph, and the meshes and grids of topics, which
-/// their members join before the slot ([`joins`]).
+/// Connections that are dialled on first use: all except those of the scenario's own graph, and of the topics'
+/// meshes and grids, which their members join before the slot ([`joins`]).
 fn dial(
     graph: &Graph,
     own: &Graph,
@@ -168,7 +168,7 @@ fn dial(
     })
 }
 
-/// The broadcasts of all nodes, with the neighbours that they have on a coded topic; none if no topic is.
+/// The broadcasts of all nodes, with their neighbours on a coded topic; empty if no topic is coded.
 fn casts(
     plan: &Plan,
     scenario: &Scenario,
@@ -199,8 +199,7 @@ fn casts(
     Ok((0..).zip(links).zip(machines).map(of).collect())
 }
 
-/// What the handshakes of neighbours tell, where nodes deal places: where each stands in the order of the
-/// other.
+/// Passes on what neighbours learn in handshakes, where nodes deal places: each one's position in the other's order.
 fn shake_hands(graph: &Graph, casts: &mut [Option<Box<Casts>>]) {
     let mut told = Vec::new();
     for (node, own) in (0u32..).zip(casts.iter()) {
@@ -224,7 +223,7 @@ fn shake_hands(graph: &Graph, casts: &mut [Option<Box<Casts>>]) {
     }
 }
 
-/// The machine of the validators that a node hosts.
+/// The state machine for the validators that a node hosts.
 fn machine(plan: &Plan, node: u32) -> Result<Horn, HornError> {
     let mut local = Local::observer(&plan.config.layout);
     for validator in plan.voters.hosted(node) {
@@ -241,7 +240,7 @@ fn machine(plan: &Plan, node: u32) -> Result<Horn, HornError> {
     Ok(machine)
 }
 
-/// By node, topic and neighbour, each once: a ring may repeat a connection of another one.
+/// Sorts by node, topic and neighbour and removes duplicates, since a ring may repeat a connection of another one.
 pub(crate) fn order(ends: &mut Vec<End>) {
     ends.sort_unstable_by_key(|end| (end.node, end.topic, end.peer, !end.marked));
     ends.dedup_by_key(|end| (end.node, end.topic, end.peer));
@@ -271,7 +270,7 @@ pub(crate) fn neighbours(own: &[End], graph: &Graph, way: Way) -> Result<Neighbo
         of_kind.map(|(index, _)| index)
     };
     Ok(Neighbours {
-        // Of a mesh there are at most LINKS_MAX.
+        // A mesh has at most LINKS_MAX neighbours.
         mesh: match way {
             Way::Gossip | Way::Coded => places(true).map(|index| index as u8).collect(),
             Way::Direct | Way::Grid => Vec::new(),
@@ -297,7 +296,7 @@ fn connect(ends: &mut Vec<End>, topic: TopicId, [a, b]: [u32; 2], marked: bool) 
     }
 }
 
-/// The connections of a topic among its members; a mesh of this degree has twice as many neighbours.
+/// Adds the connections of a topic among its members. A mesh of this degree has twice as many neighbours.
 pub(crate) fn among_members(
     ends: &mut Vec<End>,
     topic: TopicId,
@@ -316,7 +315,7 @@ pub(crate) fn among_members(
             }
         }
         Way::Gossip | Way::Coded if members.len() <= 2 * degree + 1 => {
-            // Everybody is a neighbour; with few, everybody is in the mesh.
+            // All members are neighbours and, if they are few, all are in the mesh.
             for (i, a) in members.iter().enumerate() {
                 for (distance, b) in (1..).zip(members[..i].iter().rev()) {
                     let around = members.len() - distance;
@@ -326,7 +325,7 @@ pub(crate) fn among_members(
             }
         }
         Way::Gossip | Way::Coded => {
-            // Twice as many neighbours as the mesh has: rings in drawn orders, half of them mesh.
+            // Twice as many neighbours as the mesh has, from rings in random orders, half of which are mesh.
             for ring in 0..degree as u64 {
                 let key =
                     |node: u32| mix([seed, RING, u64::from(topic.0) << 8 | ring, node.into()]);
@@ -343,7 +342,7 @@ pub(crate) fn among_members(
 }
 
 fn in_grid(ends: &mut Vec<End>, topic: TopicId, members: &[u32]) {
-    // Fewer members than nodes, which are 32-bit.
+    // There are fewer members than nodes, which are 32-bit.
     for index in 0..members.len() as u32 {
         let links = Links::of(index, members.len() as u32);
         let node = members[index as usize];
@@ -358,7 +357,7 @@ fn in_grid(ends: &mut Vec<End>, topic: TopicId, members: &[u32]) {
     }
 }
 
-/// The connections of a topic of all nodes.
+/// Adds the connections of a topic of all nodes.
 fn among_all(
     ends: &mut Vec<End>,
     topic: TopicId,
@@ -400,7 +399,7 @@ fn among_all(
     Ok(())
 }
 
-/// The connections of those who publish where they are no members.
+/// Adds the connections of publishers to topics they are not members of.
 fn for_publishers(edges: &mut Vec<(u32, u32)>, plan: &Plan) {
     let is_member = |topic: TopicId, node: u32| {
         let members = &plan.topics[topic.0 as usize].members;
@@ -421,7 +420,7 @@ fn for_publishers(edges: &mut Vec<(u32, u32)>, plan: &Plan) {
                 .filter(|validator| plan.voters.has(*validator))
                 .for_each(|validator| enter(topic, validator));
         }
-        // Collections go to everybody.
+        // Collections go to all nodes.
         for unit in (1..layout.levels()).flat_map(|level| layout.units(level)) {
             let topic = plan.topic_above(place, unit);
             let servers = plan.servers_of(slot, unit).iter();

@@ -1,8 +1,8 @@
-//! Collections and blocks in coded pieces: what `cast` is to a real node, under virtual time.
+//! Collections and blocks in coded pieces. This is the counterpart of a real node's `cast`, under virtual time.
 //!
-//! A node has one machine for both topics ([`Caster`]), with the neighbours that it has there, the duties
-//! that the protocol knows, and the parameters that a real node has. Pieces have no content: a payload
-//! that is complete is the message that its source registered when it published.
+//! A node has one state machine for both topics ([`Caster`]), with its neighbours there, the duties that the
+//! protocol knows, and the parameters of a real node. Pieces have no content: a complete payload is the message
+//! that its source registered when it published.
 
 use super::message::{HornMessage, Inner, Item};
 use super::node::{HornNode, NO_PEER};
@@ -30,10 +30,10 @@ use alphorn_worker::Request;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The code of a node, without content.
+/// A node's code, without content.
 pub(crate) type Code = ModelRs;
 
-/// The session of a slot's broadcasts, as a node numbers it.
+/// Session number of a slot's broadcasts at a node.
 const SESSION: u32 = u32::MAX - 1;
 
 /// A subject as a key.
@@ -43,22 +43,22 @@ fn name(subject: &Subject) -> Name {
     (subject.kind, subject.slot, subject.source, subject.index)
 }
 
-/// What all nodes of a run share.
+/// State shared by all nodes of a run.
 #[derive(Debug)]
 pub(super) struct Casting {
     coder: Arc<Coder<Code>>,
     config: Arc<Config>,
     settings: Settings,
     seed: u64,
-    /// What was published in pieces, and its number on its topic: one message a duty.
+    /// Messages published in pieces, and their numbers on their topics: one message per duty.
     published: Mutex<BTreeMap<Name, (DenseId, Item)>>,
 }
 
 impl Casting {
-    /// What is shared where topics are coded, for nodes with about so many neighbours; none where none is.
+    /// Builds the shared state if any topic is coded, for nodes with about this many neighbours.
     ///
     /// # Errors
-    /// Without a table of the code's costs, and for parameters that no machine has.
+    /// If there is no cost table for the code, or the parameters are invalid.
     pub(super) fn of(
         plan: &Plan,
         scenario: &Scenario,
@@ -99,7 +99,7 @@ impl Casting {
     }
 }
 
-/// The parameters of a node's machine, with what the scenario replaces.
+/// The parameters of a node's state machine, with the scenario's overrides.
 fn config(chosen: &Chosen, machine: &Horn, neighbours: usize) -> Result<Config, HornError> {
     let mut config = cast::config(machine);
     config.places = 0;
@@ -109,7 +109,7 @@ fn config(chosen: &Chosen, machine: &Horn, neighbours: usize) -> Result<Config, 
             value: chosen.policy.clone(),
             why,
         };
-        // The bounds of a scenario refuse numbers without a named policy to replace them in.
+        // The scenario's bounds refuse numbers unless a named policy is given for them to override.
         let policy = policy_of(chosen, Strategy::Rs, Policy::MEDIUM);
         config.policy = policy.map_err(|error| invalid(error.to_string()))?;
         if chosen.places == Some(true) {
@@ -128,7 +128,7 @@ fn config(chosen: &Chosen, machine: &Horn, neighbours: usize) -> Result<Config, 
     Ok(config)
 }
 
-/// An own message whose broadcast has not begun.
+/// One of the node's own messages, whose broadcast has not started.
 #[derive(Debug)]
 struct Own {
     subject: Subject,
@@ -141,17 +141,17 @@ struct Own {
 pub(crate) struct Casts {
     shared: Arc<Casting>,
     caster: Caster<Code>,
-    /// The node's numbers for its neighbours, ascending; the machine's are their places here.
+    /// The node's numbers for its neighbours, ascending. The state machine uses indices into this list.
     links: Vec<u32>,
     sources: Sources,
     slot: Slot,
-    /// Whether somebody else may have a duty now.
+    /// Whether the assignment of duties may have changed.
     stale: bool,
     own: Vec<Own>,
 }
 
 impl Casts {
-    /// Those of a node with these neighbours, by its numbers for them, ascending.
+    /// Creates the broadcasts of a node with these neighbours, given by its numbers for them, ascending.
     pub(super) fn new(
         shared: Arc<Casting>,
         node: u32,
@@ -182,26 +182,26 @@ impl Casts {
         &self.links
     }
 
-    /// Where a neighbour stands in the order of this node, by its place among the neighbours.
+    /// Position of a neighbour in this node's order, given its index among the neighbours.
     pub(super) fn place_of(&self, index: usize) -> Option<Place> {
         self.caster.place_of(Peer(index as u64))
     }
 
-    /// Takes what a neighbour told in its handshake.
+    /// Takes the position that a neighbour sent in its handshake.
     pub(super) fn placed(&mut self, index: usize, place: Place) {
         let peer = Peer(index as u64);
         self.caster
             .handle(Time::ZERO, Input::Placed { peer, place });
     }
 
-    /// The machine's number for a neighbour.
+    /// The state machine's number for a neighbour.
     fn peer(&self, number: Peer) -> Option<Peer> {
         let number = u32::try_from(number.0).ok()?;
         let index = self.links.binary_search(&number).ok()?;
         Some(Peer(index as u64))
     }
 
-    /// The node's number for one of the machine's.
+    /// The node's number for one of the state machine's.
     fn number(&self, peer: Peer) -> Option<Peer> {
         let number = self.links.get(usize::try_from(peer.0).ok()?)?;
         Some(Peer(u64::from(*number)))
@@ -212,7 +212,7 @@ impl Casts {
         subject.is_some_and(|subject| subject.kind == KIND_BLOCK)
     }
 
-    /// Takes over who has which duty.
+    /// Updates the assignment of duties.
     fn follow(&mut self, slot: Slot, machine: &Horn) {
         if slot == self.slot && !self.stale {
             return;
@@ -225,30 +225,30 @@ impl Casts {
         }
     }
 
-    /// The protocol ended a job: it may know more duties.
+    /// The protocol ended a job, so it may know more duties.
     pub(super) fn learned(&mut self) {
         self.stale = true;
     }
 
-    /// When it is to be woken.
+    /// When it next needs to be woken.
     #[inline]
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.caster.next_deadline()
     }
 
-    /// Bytes of pieces that told nothing.
+    /// Bytes of pieces that added no information.
     pub(super) fn duplicate_bytes(&self) -> u64 {
         self.caster.duplicate_bytes()
     }
 
-    /// What was refused.
+    /// Reasons of refusals, with their counts.
     pub(super) fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
         self.caster.refused().reasons()
     }
 }
 
 impl HornNode {
-    /// The code of what travels in pieces, if anything does.
+    /// The code of the coded topics, if there are any.
     pub(crate) fn code(&self) -> Option<&Code> {
         self.casts
             .as_ref()
@@ -256,7 +256,7 @@ impl HornNode {
             .map(|coder| &coder.code)
     }
 
-    /// Whether an own message goes in pieces.
+    /// Whether one of the node's own messages is sent in pieces.
     pub(super) fn is_cast(&self, topic: TopicId, item: &Item) -> bool {
         let Some(casts) = self.casts.as_ref().filter(|_| self.plan.is_coded(topic)) else {
             return false;
@@ -265,7 +265,7 @@ impl HornNode {
         settings.takes(self.plan.topic(topic), item.data().len())
     }
 
-    /// Publishes an own message in pieces; what cannot be goes to gossip.
+    /// Publishes one of the node's own messages in pieces, or by gossip if that is not possible.
     pub(super) fn cast(&mut self, topic: TopicId, id: DenseId, item: Item) {
         let wire: Topic = self.plan.topic(topic);
         let subject = cast::subject(wire, item.data(), &self.plan.format);
@@ -306,7 +306,7 @@ impl HornNode {
         self.drain_caster();
     }
 
-    /// A message of a neighbour about a broadcast.
+    /// Handles a neighbour's message about a broadcast.
     pub(super) fn receive_coded(&mut self, from: Peer, message: Message<Code>) {
         self.follow();
         let from = self.casts.as_ref().and_then(|casts| casts.peer(from));
@@ -315,7 +315,7 @@ impl HornNode {
         }
     }
 
-    /// A piece for a neighbour left, or the neighbour comes or goes.
+    /// A piece for a neighbour left, or the neighbour came or went.
     pub(super) fn tell_of_peer(&mut self, number: Peer, input: fn(Peer) -> Input<Code>) {
         let peer = self.casts.as_ref().and_then(|casts| casts.peer(number));
         if let Some(peer) = peer {
@@ -323,7 +323,7 @@ impl HornNode {
         }
     }
 
-    /// A job of a broadcast ended.
+    /// Handles the end of a broadcast's job.
     pub(super) fn coding_ended(&mut self, job: JobId, product: Option<Product<Code>>) {
         if let Some(casts) = &mut self.casts {
             casts.caster.finished(self.now, job, product);
@@ -331,7 +331,7 @@ impl HornNode {
         self.drain_caster();
     }
 
-    /// A deadline of the broadcasts.
+    /// Handles a deadline of the broadcasts.
     pub(super) fn keep_casts(&mut self) {
         let due = self.casts.as_ref().and_then(|casts| casts.next_deadline());
         if due.is_some_and(|due| due <= self.now) {
@@ -339,7 +339,7 @@ impl HornNode {
         }
     }
 
-    /// Carries out what the broadcasts want.
+    /// Carries out the outputs of the broadcasts.
     fn drain_caster(&mut self) {
         while let Some(casts) = &mut self.casts
             && let Some(cast) = casts.caster.poll()
@@ -401,7 +401,7 @@ impl HornNode {
                     self.gossip(own.topic, own.id, own.item);
                 }
             }
-            // As a node does: what is beyond a budget is dropped, and nobody is to blame.
+            // As in a real node, a message beyond a budget is dropped without blame.
             Cast::Report { peer, reason } => {
                 let number = casts.number(peer).filter(|_| reason.blame() == Blame::Ban);
                 if let Some(peer) = number {
@@ -413,7 +413,7 @@ impl HornNode {
         }
     }
 
-    /// When the phase ends that it is now: a job of a broadcast is late from then on, as in a node.
+    /// When the current phase ends. From then on a broadcast's job is late, as in a real node.
     fn phase_end(&self) -> Time {
         let (clock, now) = (self.machine.clock(), self.plan.since_genesis(self.now));
         let phase = clock.phase_at(now);
@@ -421,7 +421,7 @@ impl HornNode {
         end.map_or(Time::MAX, |end| self.plan.of_run(end))
     }
 
-    /// A payload is complete: a message of its source.
+    /// A payload is complete: hands its source's message to the state machine.
     fn complete(&mut self, subject: &Subject) {
         let Some(casts) = &self.casts else {
             return;
@@ -438,7 +438,7 @@ impl HornNode {
         }
     }
 
-    /// Gives an own message to gossip after all.
+    /// Falls back to gossip for one of the node's own messages.
     fn gossip(&mut self, topic: TopicId, id: DenseId, item: Item) {
         if let Some(index) = self.find(topic) {
             self.subscriptions[index].publish(self.now, id, item);
@@ -447,7 +447,7 @@ impl HornNode {
     }
 }
 
-/// What need not be sent any more.
+/// What no longer needs to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
     /// A message of a topic, by its number there.

@@ -1,5 +1,5 @@
-//! Blocks that messages wait for: a node asks its peers for them by root, whom and when as a real node does
-//! ([`alphorn_proto::horn::fetch`]), and answers with those that it has.
+//! Blocks that messages wait for. A node asks its peers for them by root, choosing peers and times as a real node
+//! does ([`alphorn_proto::horn::fetch`]), and answers with those that it has.
 
 use super::message::{BlockBody, HornMessage, Inner, Item};
 use super::node::HornNode;
@@ -14,22 +14,22 @@ use alphorn_types::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A node looks no more often for what is missing. A real one does every 5 ms.
+/// Minimum interval between checks for missing blocks. A real node checks every 5 ms.
 const LOOK_EVERY_NS: u64 = 20_000_000;
-/// It looks again after so long although nothing came.
+/// Interval after which it checks again even if nothing has arrived.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
 
 /// A question or an answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Exchange {
-    /// Who has this block?
+    /// Asks for a block.
     Question {
-        /// The number of the question at who asks.
+        /// The asking node's number for the question.
         id: u64,
         /// The block.
         root: Root,
     },
-    /// The block, if it is there.
+    /// The block, if the answering node has it.
     Answer {
         /// The number of the question.
         id: u64,
@@ -39,7 +39,7 @@ pub(crate) enum Exchange {
 }
 
 impl Exchange {
-    /// Bytes: a question is a root, an answer a code and the block.
+    /// Bytes on the wire. A question is a root, an answer is a code and the block.
     pub(super) fn wire_bytes(&self) -> u64 {
         match self {
             Exchange::Question { root, .. } => root.len() as u64,
@@ -49,44 +49,44 @@ impl Exchange {
         }
     }
 
-    /// Whether it brings a block.
+    /// Whether it carries a block.
     pub(super) fn has_block(&self) -> bool {
         matches!(self, Exchange::Answer { block: Some(_), .. })
     }
 }
 
-/// What a node has, lacks and asks for.
+/// The blocks that a node has, lacks and asks for.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     fetch: Fetch,
     questions: u64,
-    /// Blocks that were taken, as long as the chain has them.
+    /// Blocks that were taken, for as long as the chain has them.
     known: Vec<Arc<BlockBody>>,
-    /// Blocks that wait for their verdict.
+    /// Blocks waiting for their verdict.
     held: Vec<Arc<BlockBody>>,
-    /// When it looks next, at the earliest.
+    /// Earliest time of the next check.
     look: Time,
-    /// When it looks although nothing comes; none if nothing is missing.
+    /// Time of the next check if nothing arrives before; none if nothing is missing.
     again: Option<Time>,
 }
 
 impl Blocks {
-    /// When it is to look.
+    /// When the next check is due.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.again
     }
 
-    /// A block is handed to the machine.
+    /// A block is handed to the state machine.
     pub(super) fn hold(&mut self, block: &Arc<BlockBody>) {
         self.held.push(block.clone());
     }
 
-    /// The block of this name that waits for its verdict, if it does.
+    /// The block with this root, if it is waiting for its verdict.
     pub(super) fn held(&self, root: &Root) -> Option<&Arc<BlockBody>> {
         self.held.iter().find(|block| block.root == *root)
     }
 
-    /// The machine has decided on it.
+    /// The state machine has decided on the block.
     pub(super) fn let_go(&mut self, block: &BlockBody) {
         self.held.retain(|held| held.root != block.root);
     }
@@ -98,7 +98,7 @@ impl Blocks {
 }
 
 impl HornNode {
-    /// A block was taken, or is an own one: others may ask for it.
+    /// Keeps a block that was taken or published by the node itself, so that others may ask for it.
     pub(super) fn keep_block(&mut self, block: &Arc<BlockBody>) {
         let chain = self.machine.chain();
         let known = &mut self.blocks.known;
@@ -108,7 +108,7 @@ impl HornNode {
             .after_block(self.now, block.slot, &self.plan, chain);
     }
 
-    /// Asks for what messages wait for.
+    /// Asks for the blocks that messages wait for.
     pub(super) fn look_for_blocks(&mut self) {
         if !self.machine.awaits_blocks() {
             if self.blocks.again.take().is_some() {
@@ -164,7 +164,7 @@ impl HornNode {
         });
     }
 
-    /// A peer asks or answers.
+    /// Handles a peer's question or answer.
     pub(super) fn exchange(&mut self, from: Peer, exchange: Exchange) {
         match exchange {
             Exchange::Question { id, root } => {
@@ -178,7 +178,8 @@ impl HornNode {
                 };
                 let block = block.filter(|block| block.root == wanted);
                 self.blocks.fetch.answered(id, block.is_some());
-                // Checked as any other; the verdict is nobody's, as of a block that was sent directly.
+                // Checked like any other block, but no component waits for the verdict, as for a block sent
+                // directly.
                 let index = self.find(self.plan.block_topic());
                 if let (Some(block), Some(index)) = (block, index) {
                     let id = self.plan.block_id(block.slot).unwrap_or(DenseId(0));

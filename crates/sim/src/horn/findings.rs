@@ -1,4 +1,4 @@
-//! What a slot comes to: records, times and the verdict.
+//! The results of a run: records, times and the verdict.
 
 use super::followed::Followed;
 use super::heads::Fate;
@@ -16,7 +16,7 @@ use alphorn_proto::chain::Chain;
 use alphorn_proto::slot::Phase;
 use alphorn_types::{Bitfield, Slot, Unit};
 
-/// What a world yields when it has stopped.
+/// What a stopped world yields.
 pub(super) struct Findings<'a> {
     pub(super) world: &'a World<HornNode, Watch>,
     pub(super) scenario: &'a Scenario,
@@ -87,7 +87,7 @@ impl Findings<'_> {
         honest.map(|(role, _)| role.machine().chain())
     }
 
-    /// What came of each slot's votes.
+    /// The fate of each slot's votes.
     fn slots(&self) -> Vec<SlotVotes> {
         let chains: Vec<&Chain> = self.chains().collect();
         let voters: Vec<Bitfield> = self.honest_members();
@@ -113,7 +113,7 @@ impl Findings<'_> {
         self.world.probe().slots().map(of).collect()
     }
 
-    /// Positions of each committee whose validators honest nodes host.
+    /// For each committee, the positions whose validators are hosted by honest nodes.
     fn honest_members(&self) -> Vec<Bitfield> {
         let layout = &self.plan.config.layout;
         let committee = |c: u16| {
@@ -153,7 +153,7 @@ impl Findings<'_> {
         final_at.min().unwrap_or(0)
     }
 
-    /// What became of the chain at honest nodes.
+    /// The fate of the chain at honest nodes.
     fn fate(&self) -> Fate {
         let honest = self.world.roles().zip(self.honest);
         let honest = honest.filter(|(_, honest)| **honest);
@@ -239,7 +239,7 @@ impl Findings<'_> {
     }
 }
 
-/// What became of the chain, as reports have it; none of a single slot.
+/// The fate of the chain in the form of reports; none for a single slot.
 fn chain_figures(run: &HornRun) -> Option<ChainFigures> {
     let sum = |of: fn(&SlotVotes) -> u64| run.slots.iter().map(of).sum::<u64>();
     let votes = sum(|of| of.cast);
@@ -255,7 +255,7 @@ fn chain_figures(run: &HornRun) -> Option<ChainFigures> {
     })
 }
 
-/// What each node is, by the rarest duty of its validators.
+/// The role of each node: the rarest duty of its validators.
 fn roles_of(plan: &Plan) -> Vec<&'static str> {
     let mut roles = vec!["voter"; plan.nodes as usize];
     let mut name = |servers: &[Vec<super::Server>], role| {
@@ -278,8 +278,8 @@ fn roles_of(plan: &Plan) -> Vec<&'static str> {
     roles
 }
 
-/// The class with the least uplink of which 99 % of the nodes have 99 % of the votes when the slot ends. If
-/// there is none, what the class with the least uplink lacks of that.
+/// The class with the slowest uplink in which 99 % of the nodes have 99 % of the votes when the slot ends. If there
+/// is none, reports by how much the class with the slowest uplink misses that.
 fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
     let left_ns = plan.slot_end().as_nanos() - plan.phase_start(Phase::Vote).as_nanos();
     let mut classes: Vec<(u64, usize)> = (0..)
@@ -307,14 +307,14 @@ fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
     format!("feasible for no class: {least}")
 }
 
-/// How far nodes that have 99 % of the votes after so long are from 99 % of them having these in time.
+/// How far these nodes, given when each has 99 % of the votes, miss the goal that 99 % of them have those in time.
 fn lacks(done: &[Option<u64>], left_ns: u64) -> Option<String> {
     let all = Times::of(done.iter().copied()).at(990);
     if all.is_some_and(|ns| ns <= left_ns) {
         return None;
     }
     let in_time = done.iter().flatten().filter(|ns| **ns <= left_ns).count();
-    // Rounded down: what is short of 99 % does not read as 99 %.
+    // Rounded down, so that less than 99 % does not read as 99 %.
     let permille = in_time * 1000 / done.len().max(1);
     let late = match all {
         Some(ns) => format!("99 % have them {} after it", seconds(Some(ns - left_ns))),
@@ -337,7 +337,7 @@ fn seconds(ns: Option<u64>) -> String {
     }
 }
 
-/// One line that answers whether it works.
+/// A one-line answer to whether the run works.
 fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
     let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
     let since = |at: Option<u64>| at.map(|ns| ns.saturating_sub(begin_ns));

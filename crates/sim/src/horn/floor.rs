@@ -1,17 +1,17 @@
-//! Times that no slot can beat, from the begin of the vote phase until nodes have 99 % of the votes.
+//! Times that no slot can beat, from the start of the vote phase until nodes have 99 % of the votes.
 //!
-//! A node has them when it has collections with so many signers. Nobody publishes one before its phase
-//! begins, which is the first term of each bound; then
+//! A node has them when it has collections with that many signers. No collection is published before its phase
+//! starts, which is the first term of each bound. The rest of each bound is:
 //!
 //! | bound | what follows |
 //! |---|---|
 //! | LB1, content | a hop, and the bytes that a node lacks through its downlink |
-//! | LB2, source | of each committee one collector gets its collection through its uplink |
+//! | LB2, source | one collector of each committee sends its collection through its uplink |
 //! | LB3, capacity | all uplinks together carry what all nodes lack |
 //! | LB4, reach | hops in a mesh of this degree, and the bytes once |
 //!
-//! The bytes are those of the smallest published collections that can suffice; what a node collected
-//! itself it need not receive. The first three are lower bounds: a run that beats them has an error.
+//! The bytes are those of the smallest published collections that can suffice. A node need not receive what it
+//! collected itself. The first three are lower bounds: a run that beats them has an error.
 
 use super::message::EvidenceBody;
 use super::plan::Plan;
@@ -24,11 +24,11 @@ use crate::report::Bounds;
 use alphorn_proto::slot::Phase;
 use std::sync::Arc;
 
-/// The best that a committee's collections can be, one by one.
+/// The best possible values over a committee's collections, each taken separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Least {
     bytes: u64,
-    /// Of one collector's uplink.
+    /// Time on one collector's uplink.
     up_ns: u64,
     /// Nodes that host a collector.
     hosts: Vec<u32>,
@@ -38,22 +38,23 @@ struct Least {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Floor {
     bounds: Bounds,
-    /// When the vote phase begins, from the begin of the slot.
+    /// Start of the vote phase, relative to the slot.
     begin_ns: u64,
-    /// For each node, from the begin of the slot.
+    /// For each node, relative to the slot.
     node_ns: Vec<u64>,
 }
 
-/// Where collections travel.
+/// The network that collections travel through.
 pub(super) struct Ground<'a> {
     pub(super) graph: &'a Graph,
     pub(super) latency: &'a Latency,
-    /// The most that each node ever has.
+    /// The highest rates that each node ever has.
     pub(super) rates: &'a [Rate],
 }
 
 impl Floor {
-    /// The bounds for these published collections, by committee; none if they do not suffice.
+    /// Computes the bounds for these published collections, by committee. There are none if the collections do not
+    /// suffice.
     pub(super) fn of(
         plan: &Plan,
         collections: &[Vec<Arc<EvidenceBody>>],
@@ -115,7 +116,7 @@ impl Floor {
         self.bounds
     }
 
-    /// The law that a run breaks, by when each node had which share.
+    /// The rule that a run violates, given when each node had which share.
     pub(super) fn broken(&self, milestones: &[Milestones]) -> Option<Violation> {
         let last = SHARES_PERMILLE.len() - 1;
         let at_ns = || milestones.iter().map(|times| times.at_ns[last]);
@@ -141,7 +142,7 @@ impl Floor {
 }
 
 impl Least {
-    /// Bytes that a node must receive of the committee.
+    /// Bytes from this committee that a node must receive.
     fn bytes_for(&self, node: u32) -> u64 {
         match self.hosts.contains(&node) {
             true => 0,
@@ -151,7 +152,7 @@ impl Least {
 }
 
 impl Ground<'_> {
-    /// The fastest way of a bit from a neighbour to a node.
+    /// The lowest latency from any neighbour to a node.
     fn hop_ns(&self, node: u32) -> u64 {
         let peers = self.graph.peers(node).iter();
         let hops = peers.map(|&peer| self.latency.base_ns(peer, node));
@@ -175,7 +176,7 @@ fn least(row: &[Arc<EvidenceBody>], plan: &Plan, rates: &[Rate]) -> Least {
     }
 }
 
-/// Of how many committees a node must have a collection, at least; none if all do not suffice.
+/// Minimum number of committees from which a node must have a collection; none if even all do not suffice.
 fn needed(collections: &[Vec<Arc<EvidenceBody>>], votes: u64) -> Option<usize> {
     let best = |row: &Vec<Arc<EvidenceBody>>| row.iter().map(|body| body.votes).max();
     let best = collections.iter().map(|row| best(row).unwrap_or(0));
@@ -195,7 +196,7 @@ fn needed(collections: &[Vec<Arc<EvidenceBody>>], votes: u64) -> Option<usize> {
     Some(at + 1)
 }
 
-/// The sum of the `count` smallest.
+/// The sum of the `count` smallest values.
 fn smallest(values: impl Iterator<Item = u64>, count: usize) -> u64 {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();

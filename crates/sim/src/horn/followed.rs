@@ -6,17 +6,17 @@ use super::watch::Milestones;
 use alphorn_types::{Bitfield, Slot};
 use std::sync::Arc;
 
-/// What is seen of the votes of a slot. Times are from the begin of the slot.
+/// What is seen of the votes of a slot. Times are relative to the start of the slot.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) begin_ns: u64,
-    /// Who hosts the proposer of the block that is to carry them.
+    /// Host of the proposer of the block that is to carry them.
     pub(super) proposer: u32,
-    /// Votes in all.
+    /// Total number of votes.
     pub(super) votes: u64,
     /// Published evidence by unit below the committees.
     pub(super) aggregates: Vec<Vec<Arc<EvidenceBody>>>,
-    /// Votes in published aggregates, by cell; none where these are collections.
+    /// Votes in published aggregates, by cell; none if these are collections.
     pub(super) aggregated: Option<Vec<Bitfield>>,
     /// Published collections by committee.
     pub(super) collections: Vec<Vec<Arc<EvidenceBody>>>,
@@ -24,13 +24,13 @@ pub(super) struct Followed {
     pub(super) collected: Vec<Bitfield>,
     /// Votes of the best accepted collection of each committee, node by node.
     best: Vec<u32>,
-    /// Their sums.
+    /// The sums of these by node.
     held: Vec<u64>,
-    /// When a node had which share of the votes, by the best collection of each committee.
+    /// When each node had which share of the votes, counting the best collection of each committee.
     pub(super) milestones: Vec<Milestones>,
     /// Votes that the proposer can credit, by committee; exact.
     pub(super) credited: Vec<Bitfield>,
-    /// When the proposer had which share, exactly.
+    /// When the proposer had which share; exact.
     pub(super) at_proposer: Milestones,
     /// The block that is to carry them.
     pub(super) block: Option<Arc<BlockBody>>,
@@ -39,7 +39,7 @@ pub(super) struct Followed {
     pub(super) voted: u64,
     /// Votes of validators of honest nodes.
     pub(super) honest_voted: u64,
-    /// The longest message of a vote.
+    /// Bytes of the longest vote message.
     pub(super) vote_bytes: u64,
 }
 
@@ -72,7 +72,7 @@ impl Followed {
         }
     }
 
-    /// Votes signed, in aggregates, in collections, at the proposer, in the block.
+    /// Number of votes signed, in aggregates, in collections, at the proposer, and in the block.
     pub(super) fn votes(&self, slot: Slot) -> [u64; 5] {
         let count = |bits: &[Bitfield]| bits.iter().map(|bits| bits.count_ones() as u64).sum();
         let committees = (0..).zip(&self.collected);
@@ -83,13 +83,13 @@ impl Followed {
         [self.voted, aggregated, collected, credited, block]
     }
 
-    /// Votes that the proposer can credit.
+    /// Number of votes that the proposer can credit.
     pub(super) fn votes_credited(&self) -> u64 {
         let counts = self.credited.iter().map(|bits| bits.count_ones() as u64);
         counts.sum()
     }
 
-    /// Who of a committee has a vote of the slot in its block.
+    /// Members of a committee whose vote of the slot is in its block.
     pub(super) fn in_block(&self, slot: Slot, committee: u16) -> Bitfield {
         let mut bits = Bitfield::new(self.collected[usize::from(committee)].len());
         let entries = self.block.iter().flat_map(|block| &block.entries);
@@ -98,7 +98,7 @@ impl Followed {
         bits
     }
 
-    /// Messages published: aggregates, collections; and the bytes of all collections and the block.
+    /// Number of aggregates and collections published, and the bytes of all collections and the block.
     pub(super) fn published(&self) -> (u64, u64, u64) {
         let aggregates = self.aggregates.iter().map(|row| row.len() as u64).sum();
         let collections = self.collections.iter().flatten();
@@ -110,7 +110,7 @@ impl Followed {
         (aggregates, collections.count() as u64, bytes + block)
     }
 
-    /// A node accepts a collection: whether the proposer can credit more by it.
+    /// Records that a node accepts a collection. Returns whether the proposer can credit more as a result.
     pub(super) fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<EvidenceBody>) -> bool {
         let committee = usize::from(body.unit.committee);
         let all = self.votes;

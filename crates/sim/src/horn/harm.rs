@@ -1,36 +1,36 @@
-//! What an attack costs whom: the blocks of a run with it beside those of the same run without.
+//! The cost of an attack to each side, comparing the blocks of a run with the attack and of the same run without.
 
 use super::{HornRun, pay};
 use alphorn_proto::rewards::{Account, Ledger, RewardsError};
 use alphorn_types::{Bitfield, Slot};
 use std::collections::BTreeMap;
 
-/// Votes and rewards that an attack takes; rewards in wei, and less than nothing where somebody gains.
+/// Votes and rewards lost to an attack. Rewards are in wei, and negative for a gain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Harm {
-    /// Votes that validators of honest nodes cast.
+    /// Votes cast by validators of honest nodes.
     pub cast: u64,
-    /// Those of them that no block is paid for.
+    /// Number of those that no block is paid for.
     pub lost: u64,
-    /// Those for which a later block than the first that can have them is.
+    /// Number of those paid for by a later block than the first that can include them.
     pub late: u64,
     /// Validators of honest nodes.
     pub honest: u64,
-    /// Those of them that earn less than without the attack.
+    /// Number of those that earn less than without the attack.
     pub victims: u64,
-    /// What honest validators earn less, all together.
+    /// Total loss of the honest validators.
     pub honest_wei: i128,
-    /// What whoever loses most of them earns less.
+    /// Largest loss of a single honest validator.
     pub most_wei: i128,
     /// Validators of attackers.
     pub attackers: u64,
-    /// What these earn less, all together.
+    /// Total loss of the attackers' validators.
     pub attackers_wei: i128,
 }
 
 impl Harm {
-    /// What a run with attackers pays, beside the same one without. Both are paid for by the same `ledger`, in
-    /// which nothing stands yet.
+    /// Compares what a run with attackers pays with the same run without. Both are paid from copies of `ledger`,
+    /// which must be empty.
     ///
     /// # Errors
     /// [`RewardsError`] for a ledger of fewer validators.
@@ -73,8 +73,8 @@ impl Harm {
         self.most_wei = self.most_wei.max(wei);
     }
 
-    /// What honest validators lose for each wei of the attackers'; 0 where they lose nothing, none where it costs
-    /// the attackers nothing.
+    /// Honest validators' loss for each wei that the attackers lose; 0 if they lose nothing, none if it costs the
+    /// attackers nothing.
     pub fn factor(&self) -> Option<f64> {
         match (self.honest_wei > 0, self.attackers_wei > 0) {
             (false, _) => Some(0.0),
@@ -84,8 +84,8 @@ impl Harm {
     }
 }
 
-/// Votes of honest validators that blocks are paid for, and those of them that the first block that can have them
-/// lacks.
+/// Number of honest validators' votes that blocks are paid for, and how many of them were missing from the first
+/// block that can include them.
 fn included(run: &HornRun) -> [u64; 2] {
     let mut seen: BTreeMap<Slot, Bitfield> = BTreeMap::new();
     let [mut included, mut late] = [0, 0];

@@ -1,8 +1,9 @@
-//! What becomes of the heads of a run: how often a node goes over to another branch, what is left of honest
-//! proposers' blocks, and how long it takes until a block is final.
+//! The fate of the heads of a run: how often a node switches to another branch, how many blocks of honest proposers
+//! survive, and how long it takes until a block is final.
 //!
-//! A node's head is looked at when it takes a block before the votes of a slot, and right before these votes: what
-//! it would build and vote on. Between votes and their collections a head says nothing of the network.
+//! A node's head is examined when it takes a block before the votes of a slot, and right before these votes, as
+//! that is what it would build and vote on. Between votes and their collections, a head says nothing about the
+//! network.
 
 use super::followed::Followed;
 use super::plan::Plan;
@@ -15,20 +16,20 @@ use std::collections::BTreeSet;
 /// The head of a node over a run.
 #[derive(Debug)]
 pub(super) struct Heads {
-    /// The slot before whose votes it is looked at next.
+    /// The slot before whose votes it is examined next.
     next: Slot,
-    /// The last one.
+    /// The previous head.
     head: Option<Root>,
-    /// How often it was of another branch than the one before.
+    /// How often the head was on another branch than the one before.
     reorgs: u64,
-    /// Most blocks that it left at a time.
+    /// Most blocks abandoned at once.
     depth: u64,
-    /// Most slots from the newest final block to the slot in which votes are due.
+    /// Maximum number of slots from the newest final block to the slot in which votes are due.
     unfinal: u64,
 }
 
 impl Heads {
-    /// Of a node that votes first in a slot.
+    /// Creates the record of a node whose first vote is in the slot `first`.
     pub(super) fn new(first: Slot) -> Self {
         Heads {
             next: first,
@@ -39,7 +40,7 @@ impl Heads {
         }
     }
 
-    /// Looks at the head if votes are due now.
+    /// Examines the head if votes are due now.
     pub(super) fn before_votes(&mut self, now: Time, plan: &Plan, chain: &Chain) {
         if now < plan.phase_of(self.next, Phase::Vote) {
             return;
@@ -52,7 +53,7 @@ impl Heads {
         }
     }
 
-    /// Looks at the head after a block was taken, if the votes of its slot are still to come.
+    /// Examines the head after a block was taken, if the votes of its slot are still to come.
     pub(super) fn after_block(&mut self, now: Time, block: Slot, plan: &Plan, chain: &Chain) {
         if now < plan.phase_of(block, Phase::Vote) {
             self.look(chain);
@@ -68,28 +69,29 @@ impl Heads {
         let left = chain.ancestors(&before);
         let left = left.take_while(|(root, _)| !chain.is_ancestor(root, &head));
         self.reorgs += 1;
-        // A branch that finality cut off is not known any more.
+        // A branch that was cut off by finality is no longer known.
         self.depth = self.depth.max(left.count().max(1) as u64);
     }
 }
 
-/// What became of the chain in a run of several slots, by its honest nodes.
+/// The fate of the chain in a run of several slots, as seen by its honest nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// How often the head went over to another branch, at the node at which it did most often.
+    /// How often the head switched to another branch, at the node with the most switches.
     pub reorgs: u64,
-    /// Most blocks that a head left at a time, at any node.
+    /// Most blocks that any node's head abandoned at once.
     pub reorg_depth: u64,
     /// Blocks that honest proposers published.
     pub blocks: u64,
-    /// Those of them that are not in the chain at the end.
+    /// Number of those that are not in the chain at the end.
     pub blocks_lost: u64,
-    /// Most slots from the newest final block to the slot in which a node votes, at any node and time.
+    /// Maximum number of slots from the newest final block to the slot in which a node votes, over all nodes and
+    /// times.
     pub slots_to_final: u64,
 }
 
 impl Fate {
-    /// Of these nodes; the chain is that of the first.
+    /// Evaluates these nodes. The chain is that of the first.
     pub(super) fn of<'a>(
         nodes: impl Iterator<Item = (&'a Heads, &'a Chain)>,
         blocks: impl Iterator<Item = &'a Followed>,

@@ -1,12 +1,13 @@
 //! The connections by which members join the topics of votes and aggregates.
 //!
-//! Duties are known an epoch ahead, so a node that serves in a slot has joined its topics when the slot begins: it
-//! has dialled their other members, subscribed and grafted. Each slot of a network that runs for long therefore
-//! carries the joining of as many topics as it has itself, of a slot to come. A run charges that: in the slot of a
-//! topic, at times drawn for each member, the connections of the topic are made again, over the same links, in
-//! bytes alone. Nothing waits for them.
+//! Duties are known an epoch ahead, so a node that serves in a slot has joined its topics when the slot starts: it
+//! has dialled their other members, subscribed and grafted. In a long-running network, each slot therefore also
+//! carries the joins for a later slot, for as many topics as it has itself. A run charges for that. In the slot of
+//! a topic, at times drawn for each member, the topic's connections are made again over the same links, counting
+//! only the bytes. Nothing waits for them.
 //!
-//! Not charged are connections that the scenario's graph has, and those between members that stay for many epochs.
+//! There is no charge for connections that the scenario's graph has, nor for those between members that stay for
+//! many epochs.
 
 use super::build::End;
 use super::message::{HornMessage, Inner};
@@ -24,8 +25,8 @@ use std::sync::Arc;
 const DIALS: u64 = 0x686f_726e_0030;
 const WHEN: u64 = 0x686f_726e_0031;
 
-/// Bytes of a subscription and of a GRAFT: each a topic's name, as `/alphorn/01020304/vote_31_63/raw`, with its tag
-/// and length.
+/// Bytes of a subscription and of a GRAFT. Each is a topic name, such as `/alphorn/01020304/vote_31_63/raw`, with
+/// its tag and length.
 const SUBSCRIBE_AND_GRAFT_BYTES: u32 = 2 * (32 + 4);
 
 /// One side's part of making a connection.
@@ -33,11 +34,11 @@ const SUBSCRIBE_AND_GRAFT_BYTES: u32 = 2 * (32 + 4);
 pub(crate) struct Handshake {
     /// The handshake, the subscription and the GRAFT.
     pub(super) bytes: u32,
-    /// Whether the other side is still to send its own.
+    /// Whether the other side has yet to send its own.
     pub(super) is_first: bool,
 }
 
-/// Joins a topic: dials some of its members.
+/// Joins a topic by dialling some of its members.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
     topic: TopicId,
@@ -46,18 +47,18 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    /// Whom it dials, by the node's numbers for them.
+    /// The members it dials, by the node's numbers for them.
     #[cfg(test)]
     pub(super) fn peers(&self) -> &[Peer] {
         &self.peers
     }
 }
 
-/// A join, when and by whom.
+/// A join with its time and node.
 pub(super) type Dialled = (Time, u32, Join);
 
-/// What nodes dial to join the topics of a run, from the ordered ends of its topics; `own` is the scenario's graph and
-/// `dial_bytes` the handshake of one side.
+/// Returns the joins for the topics of a run, from the ordered ends of its topics. `own` is the scenario's graph,
+/// and `dial_bytes` is the handshake of one side.
 pub(super) fn joins(
     plan: &Plan,
     graph: &Graph,
@@ -79,7 +80,7 @@ pub(super) fn joins(
     let made = made.map(|end| (plan.place_of(end.topic), end.node, end.peer, end.topic));
     let mut made: Vec<(u32, u32, u32, TopicId)> = made.collect();
     made.sort_unstable();
-    // Two that meet in several topics of a slot are connected once.
+    // Nodes that meet in several topics of a slot are connected once.
     made.dedup_by_key(|(place, a, b, _)| (*place, *a, *b));
     let dials = |(_, a, b, topic): (u32, u32, u32, TopicId)| {
         let turned = mix([seed, DIALS, a.into(), b.into()]) % 2 == 1;
@@ -117,7 +118,7 @@ impl HornNode {
         self.shake_hands(Peers::List(join.peers), join.topic, handshake);
     }
 
-    /// Answers who dials.
+    /// Answers a dialling peer.
     pub(super) fn answer_handshake(&mut self, from: Peer, topic: TopicId, handshake: Handshake) {
         if handshake.is_first {
             let answer = Handshake {

@@ -1,5 +1,5 @@
-//! What nodes of a Horn network send each other: the protocol's messages on topics, each encoded once and
-//! shared by all who hold it.
+//! What nodes of a Horn network send each other: the protocol's messages on topics, each encoded once and shared by
+//! all its holders.
 
 use super::cast::Code;
 use super::fetch::Exchange;
@@ -13,37 +13,37 @@ use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Slot, Support, Unit};
 use std::sync::Arc;
 
-/// Evidence of a unit's votes, and what whoever looks at a run reads of it.
+/// Evidence of a unit's votes, with the fields that observers of a run read.
 #[derive(Debug)]
 pub(crate) struct EvidenceBody {
     /// The slot of the votes.
     pub slot: Slot,
-    /// The unit: a cell, a committee, or what is between them.
+    /// The unit: a cell, a committee, or a unit between these levels.
     pub unit: Unit,
-    /// Who made it, by validator.
+    /// The validator that made it.
     pub sender: u32,
     /// How often each position of the unit is counted.
     pub support: Arc<Support>,
     /// Positions that are counted.
     pub signers: Bitfield,
-    /// Number of those.
+    /// Number of signers.
     pub votes: u32,
-    /// What its job summed, by unit; nothing for a cell. It is not in the message, but whoever looks at a run can
-    /// recompute the multiplicities.
+    /// The parts that its job summed, by unit; empty for a cell. They are not in the message, but observers of a
+    /// run can recompute the multiplicities.
     pub parts: Parts,
     /// The message.
     pub data: Bytes,
 }
 
-/// What a job summed: supports by number of their unit.
+/// The parts that a job summed: supports by unit number.
 pub(crate) type Parts = Arc<[(u32, Arc<Support>)]>;
 
-/// A block, and what whoever looks at a run reads of it.
+/// A block, with the fields that observers of a run read.
 #[derive(Debug)]
 pub(crate) struct BlockBody {
     /// The slot of the block.
     pub slot: Slot,
-    /// Its name.
+    /// Its root.
     pub root: Root,
     /// Slot of the votes, committee and signers of each entry.
     pub entries: Vec<(Slot, u16, Bitfield)>,
@@ -51,7 +51,7 @@ pub(crate) struct BlockBody {
     pub data: Bytes,
 }
 
-/// What is published.
+/// A published item.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     /// A vote.
@@ -84,12 +84,12 @@ impl Payload for Item {
     }
 }
 
-/// What a message brings.
+/// Content of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Inner {
-    /// Of a topic's state machine, which carries messages whole.
+    /// From a topic's state machine, which carries messages whole.
     Whole(Message<Item>),
-    /// Of a broadcast in coded pieces.
+    /// From a broadcast in coded pieces.
     Coded {
         /// The message.
         message: Box<broadcast::Message<Code>>,
@@ -98,7 +98,7 @@ pub(crate) enum Inner {
     },
     /// About a block that messages wait for.
     Exchange(Box<Exchange>),
-    /// Makes a connection, by which a topic is joined.
+    /// Makes a connection in order to join a topic.
     Handshake(Handshake),
 }
 
@@ -112,13 +112,13 @@ pub(crate) struct HornMessage {
 }
 
 impl HornMessage {
-    /// A message that is whole.
+    /// A message that carries a whole item.
     pub(crate) fn data(topic: TopicId, id: DenseId, payload: Item) -> Self {
         let inner = Inner::Whole(Message::Data { id, payload });
         HornMessage { topic, inner }
     }
 
-    /// What it brings whole, if it does.
+    /// The item carried whole, if there is one.
     pub(crate) fn item(&self) -> Option<&Item> {
         match &self.inner {
             Inner::Whole(Message::Data { payload, .. } | Message::Relay { payload, .. }) => {

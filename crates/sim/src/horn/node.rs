@@ -1,8 +1,8 @@
-//! One node of a Horn network: the protocol's own machine, above one state machine of dissemination for
-//! each topic that the node is a member of.
+//! One node of a Horn network: the protocol's own state machine, on top of one dissemination state machine for each
+//! topic that the node is a member of.
 //!
-//! The node carries messages, verdicts and jobs between them, and decides nothing. What it shows of the
-//! slot it reads from what the machine publishes and accepts.
+//! The node carries messages, verdicts and jobs between them, and decides nothing itself. What it shows of the slot
+//! comes from what the state machine publishes and accepts.
 
 use super::cast::{Casts, Unsent};
 use super::fetch::Blocks;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// What a node shows of the slot.
 #[derive(Clone, Debug)]
 pub(crate) enum HornDelivery {
-    /// A hosted validator publishes its vote of a slot, of so many bytes.
+    /// A hosted validator publishes its vote of a slot, of this many bytes.
     Voted(Slot, Validator, u64),
     /// A hosted aggregator publishes.
     Aggregated(Arc<EvidenceBody>),
@@ -47,19 +47,19 @@ pub(crate) enum HornDelivery {
     Imported(Arc<BlockBody>),
 }
 
-/// Outputs for which an empty queue keeps its room.
+/// Capacity in outputs that an empty queue keeps.
 const OUTPUTS_KEPT: usize = 16;
 
-/// Stands for messages whose verdict nobody waits for.
+/// Token of messages for which no component waits for the verdict.
 const NOBODY: Token = Token(u64::MAX);
 
-/// What a job sums.
+/// The inputs that a job sums.
 struct Summed {
     job: JobId,
     slot: Slot,
-    /// Positions of the epoch.
+    /// Positions in the epoch.
     range: Range<u32>,
-    /// Where each part begins there, and what it counts.
+    /// Start of each part in that range, and its support.
     parts: Vec<(u32, Arc<Support>)>,
 }
 
@@ -72,20 +72,20 @@ pub(crate) struct HornNode {
     /// Topics, ascending, and their subscriptions.
     topics: Vec<TopicId>,
     pub(super) subscriptions: Vec<Subscription<Item>>,
-    /// What travels in coded pieces, if anything does.
+    /// Broadcasts in coded pieces, if there are any.
     pub(super) casts: Option<Box<Casts>>,
     /// Blocks that it has, and those that messages wait for.
     pub(super) blocks: Blocks,
-    /// What its head does.
+    /// History of its head.
     pub(super) heads: Heads,
-    /// The earliest deadline of a subscription, and whose.
+    /// The earliest deadline of any subscription, and the index of that subscription.
     beat: Option<(Time, usize)>,
     pub(super) machine: Box<Horn>,
-    /// The machine's deadline.
+    /// The state machine's deadline.
     due: Option<Time>,
-    /// Messages whose verdict somebody waits for, with the index of their subscription.
+    /// Messages with a pending verdict, and the index of their subscription.
     waiting: Slab<(u32, Pending<Item>)>,
-    /// What the last jobs summed.
+    /// The inputs of recent jobs.
     summed: Vec<Summed>,
     pub(super) out: VecDeque<Output<Self>>,
 }
@@ -97,7 +97,7 @@ impl std::fmt::Debug for HornNode {
 }
 
 impl HornNode {
-    /// A node with its topics, ascending, and its broadcasts, if it has any.
+    /// Creates a node with its topics, ascending, and its broadcasts, if it has any.
     pub(crate) fn new(
         plan: Arc<Plan>,
         graph: Arc<Graph>,
@@ -130,7 +130,7 @@ impl HornNode {
         node
     }
 
-    /// What all nodes know.
+    /// The plan shared by all nodes.
     pub(crate) fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
@@ -140,23 +140,23 @@ impl HornNode {
         &self.graph
     }
 
-    /// Its number.
+    /// The node's number.
     pub(crate) fn node(&self) -> u32 {
         self.node
     }
 
-    /// The neighbours from which it has blocks, by its numbers for them.
+    /// The neighbours that send it blocks, by its numbers for them.
     pub(crate) fn block_peers(&self) -> Vec<u32> {
         let subscription = self.find(self.plan.block_topic());
         subscription.map_or_else(Vec::new, |index| self.subscriptions[index].links().to_vec())
     }
 
-    /// The machine.
+    /// The protocol's state machine.
     pub(crate) fn machine(&self) -> &Horn {
         &self.machine
     }
 
-    /// What its head did.
+    /// History of its head.
     pub(super) fn heads(&self) -> &Heads {
         &self.heads
     }
@@ -173,7 +173,7 @@ impl HornNode {
         self.beat = due.min();
     }
 
-    /// Carries out what the state machine of a topic wants; `from` sent what it answers.
+    /// Carries out the outputs of a topic's state machine. `from` is the sender of the message they answer.
     pub(super) fn drain(&mut self, index: usize, from: Peer) {
         let topic = self.subscriptions[index].id;
         while let Some(output) = self.subscriptions[index].poll_output() {
@@ -213,7 +213,7 @@ impl HornNode {
                     let item = payload;
                     self.validate(index, from, Pending { origin, id, item });
                 }
-                // The machine has it: the verdict was its own.
+                // The state machine has it already, since the verdict was its own.
                 gossip::Output::Deliver { .. } => {}
                 gossip::Output::Report { peer, reason } => {
                     if let Some(peer) = self.subscriptions[index].neighbour(peer) {
@@ -232,14 +232,14 @@ impl HornNode {
         }
     }
 
-    /// Hands a message to the machine.
+    /// Hands a message to the protocol's state machine.
     pub(super) fn validate(&mut self, index: usize, from: Peer, pending: Pending<Item>) {
         let topic = self.plan.topic(self.subscriptions[index].id);
         let data = pending.item.data().clone();
         if let Item::Block(body) = &pending.item {
             self.blocks.hold(body);
         }
-        // What is sent directly waits for nobody, unless somebody wants to see it.
+        // No component waits for a message that was sent directly, unless it is to be shown.
         let is_seen = matches!(pending.item, Item::Collection(_) | Item::Block(_));
         let token = match pending.origin {
             Origin::Direct if !is_seen => Some(NOBODY),
@@ -263,7 +263,7 @@ impl HornNode {
         self.machine.handle(now, input);
     }
 
-    /// The machine has decided on a message.
+    /// Applies the state machine's verdict on a message.
     fn decide(&mut self, token: Token, verdict: Verdict) {
         let place = u32::try_from(token.0).ok();
         let Some((index, pending)) = place.and_then(|place| self.waiting.release(place)) else {
@@ -286,7 +286,7 @@ impl HornNode {
             Origin::HandedIn if verdict == Verdict::Accept => {
                 self.subscriptions[index].publish(self.now, id, item);
             }
-            // A source signed that this is a message of its own.
+            // A source signed that this message is its own.
             Origin::Source if verdict == Verdict::Reject => {
                 return self.out.push_back(Output::Evidence);
             }
@@ -295,7 +295,7 @@ impl HornNode {
         self.drain(index, NO_PEER);
     }
 
-    /// Carries out what the machine wants, until it wants nothing more now.
+    /// Carries out the state machine's outputs until it has none left for now.
     fn settle(&mut self) {
         loop {
             while let Some(output) = self.machine.poll_output() {
@@ -307,7 +307,8 @@ impl HornNode {
                 self.due = due;
                 return;
             }
-            // A job begins when what came together is here: messages leave a downlink one by one.
+            // A job starts once everything that arrived together is here, since messages leave a downlink one by
+            // one.
             self.tell(proto::Input::Deadline);
         }
     }
@@ -319,7 +320,7 @@ impl HornNode {
             proto::Output::Cancel { session } => {
                 self.out.push_back(Output::CancelSession { session });
             }
-            // That of a source is its signature's.
+            // Misbehaviour of a source is proved by its signature.
             proto::Output::Report { peer, .. } if peer.0 >= SOURCES => {}
             // No honest node sends what a verdict rejects.
             proto::Output::Report { peer, .. } => {
@@ -327,7 +328,7 @@ impl HornNode {
                 self.out.push_back(Output::Report { peer, reason });
             }
             proto::Output::Evidence(_) => self.out.push_back(Output::Evidence),
-            // An own one is shown when it is published.
+            // An own block is shown when it is published.
             proto::Output::Imported { root, .. } => {
                 if let Some(body) = self.blocks.held(&root).cloned() {
                     self.keep_block(&body);
@@ -365,7 +366,7 @@ impl HornNode {
         }
     }
 
-    /// Remembers what evidence will be the sum of.
+    /// Records the inputs that evidence will be the sum of.
     fn note(&mut self, job: JobId, work: &Work) {
         let Work::Combine(combine) = work else {
             return;
@@ -376,7 +377,7 @@ impl HornNode {
         let range = first..first + len;
         let part = |part: &Part| (first + part.offset, part.evidence.support.clone());
         let parts = combine.parts.iter().map(part).collect();
-        // What was summed for a slot is published before the next one ends.
+        // The sums for a slot are published before the next slot ends.
         self.summed
             .retain(|known| known.range != range && known.slot.next() >= slot);
         self.summed.push(Summed {
@@ -387,7 +388,7 @@ impl HornNode {
         });
     }
 
-    /// A job was cut to what has time: its evidence is the sum of that alone.
+    /// A job was cut to the inputs that there is time for: its evidence is the sum of those alone.
     fn cut(&mut self, job: JobId, leftover: u32) {
         let summed = self.summed.iter_mut().find(|summed| summed.job == job);
         if let Some(Summed { parts, .. }) = summed {
@@ -395,7 +396,7 @@ impl HornNode {
         }
     }
 
-    /// What the evidence of a unit is the sum of.
+    /// The parts that the evidence of a unit is the sum of.
     pub(super) fn parts_of(&self, slot: Slot, unit: Unit) -> Parts {
         let layout = &self.plan.config.layout;
         let range = layout.unit_range(unit);
@@ -454,7 +455,7 @@ impl HornNode {
         });
     }
 
-    /// Shows an own message, which the node has as well.
+    /// Shows one of the node's own messages, which it also holds as any receiver does.
     fn show_own(&mut self, slot: Slot, publisher: Validator, item: &Item) {
         match item {
             Item::Vote(data) => self.show(HornDelivery::Voted(slot, publisher, data.len() as u64)),
@@ -510,8 +511,8 @@ impl HornNode {
         }
     }
 
-    /// Aggregates and collections of the last slot, of hosted validators that had something to sum and were neither
-    /// published nor held back because they add too little.
+    /// Number of aggregates and collections of the last slot that hosted validators had inputs for, but that were
+    /// neither published nor held back for adding too little.
     pub(crate) fn unfinished(&self) -> u64 {
         let Some(duties) = self.machine.duties(self.plan.last()) else {
             return 0;
@@ -528,10 +529,10 @@ impl HornNode {
     }
 }
 
-/// Nobody sent anything.
+/// Stands for no sender.
 pub(super) const NO_PEER: Peer = Peer(u64::MAX);
 
-/// How a job ended, as the machine is told.
+/// The outcome of a job, as reported to the state machine.
 fn outcome(end: End, product: Option<NodeProduct>) -> Outcome<Product> {
     match end {
         End::Ran => match product {
@@ -577,7 +578,7 @@ impl Role for HornNode {
                 }
             }
             Input::Deadline => self.keep_time(),
-            // Connections are those of the plan, for the whole run; broadcasts wait for nobody who is gone.
+            // Connections are those of the plan, for the whole run; broadcasts do not wait for peers that are gone.
             Input::PeerUp { peer } => {
                 self.tell_of_peer(peer, |peer| broadcast::Input::PeerUp { peer })
             }

@@ -1,4 +1,4 @@
-//! Own messages of a node, as their topics and whoever looks at a run know them.
+//! A node's own messages, in the form known to their topics and to observers of a run.
 
 use super::message::{BlockBody, EvidenceBody, Item};
 use super::node::HornNode;
@@ -8,7 +8,7 @@ use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Slot, Validator};
 use std::sync::Arc;
 
-/// A message as its topic knows it: its number there, and who publishes it.
+/// A message as its topic knows it: its number there, and its publisher.
 pub(super) struct Own {
     /// The slot of its votes, or of the block.
     pub(super) slot: Slot,
@@ -18,7 +18,7 @@ pub(super) struct Own {
 }
 
 impl HornNode {
-    /// What an own message says.
+    /// Reads one of the node's own messages.
     pub(super) fn read(&self, topic: Topic, data: &Bytes) -> Option<Own> {
         let (plan, format) = (&self.plan, &self.plan.format);
         let chain = self.machine.chain();

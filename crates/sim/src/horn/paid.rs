@@ -1,7 +1,7 @@
-//! What the blocks of a run pay for: whose votes each one includes, and who carried them.
+//! What the blocks of a run pay for: whose votes each block includes, and which validators carried them.
 //!
-//! A block says whose votes it has. Who made the collection and the aggregates is what was seen of the
-//! run: the first that was published with exactly these signers.
+//! A block names its voters. The makers of the collection and the aggregates are taken from what was seen of the
+//! run: the first one published with exactly these signers.
 
 use super::followed::Followed;
 use super::message::{BlockBody, EvidenceBody, Parts};
@@ -18,13 +18,13 @@ use std::sync::Arc;
 pub struct PaidBlock {
     /// Its slot.
     pub slot: Slot,
-    /// Who proposed it.
+    /// Its proposer.
     pub proposer: Validator,
     /// The votes in it.
     pub inclusions: Vec<Inclusion>,
 }
 
-/// A ledger with what validators earned by the blocks of a run whose votes are of `slots`.
+/// Returns the ledger with the earnings of validators from the blocks of a run with votes of `slots`.
 ///
 /// # Errors
 /// [`RewardsError`] for a ledger of fewer validators, or one that is closed.
@@ -84,8 +84,8 @@ fn inclusions(
     inclusions
 }
 
-/// The votes of a block's entry, by aggregate as far as anybody saw which of them its collection has. An attacker's
-/// may have less than the aggregates that its machine took.
+/// The votes of a block's entry by aggregate, as far as it was seen which of them its collection has. An attacker's
+/// collection may have less than the aggregates that its state machine took.
 fn carried(
     plan: &Plan,
     slot: Slot,
@@ -127,8 +127,8 @@ fn carried(
     inclusions
 }
 
-/// Number, signers and aggregator of each cell's aggregate of which evidence was made, or of whatever is known of
-/// it: nobody is paid for what is between cells and committees.
+/// Number, signers and aggregator of each cell's aggregate that the evidence was made from, or of whatever is known
+/// of it. Levels between cells and committees are not paid.
 fn aggregates_of(
     plan: &Plan,
     followed: &Followed,
@@ -148,7 +148,8 @@ fn aggregates_of(
     }
 }
 
-/// Votes that nobody is known to have carried; `first` is the epoch position of the first signer's.
+/// Votes that are not known to have been carried by any validator. `first` is the epoch position of the first bit
+/// of `signers`.
 fn votes_of(plan: &Plan, slot: Slot, first: u32, signers: &Bitfield) -> Inclusion {
     let member = |place: usize| plan.assignment.member(first + place as u32);
     Inclusion {

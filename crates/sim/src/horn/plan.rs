@@ -1,8 +1,7 @@
 //! What all nodes of a simulated Horn network know: committees, duties, topics, sizes, costs.
 //!
-//! It is fixed before the run and shared. Who serves and when phases begin is asked of
-//! [`alphorn_proto`], so that topics have the members that nodes find themselves; nothing of it is decided
-//! here.
+//! The plan is fixed before the run and shared. Serving validators and phase starts come from [`alphorn_proto`], so
+//! that topics have the members that nodes compute themselves; nothing of this is decided here.
 
 mod before;
 mod config;
@@ -26,7 +25,7 @@ use alphorn_scheme::{Bytes, Ctx, Scheme as _};
 use alphorn_types::{Assignment, Epoch, Slot, Time, Unit, Validator};
 use std::sync::Arc;
 
-/// What is drawn from the seed.
+/// Domains of the draws from the seed.
 mod draw {
     pub(super) const VOTER: u64 = 0x686f_726e_0001;
     pub(super) const BACKBONE: u64 = 0x686f_726e_0003;
@@ -35,71 +34,71 @@ mod draw {
     pub(super) const FLIP: u64 = 0x686f_726e_0006;
 }
 
-/// A topic: those of the units of each slot in their order, then collections, then blocks.
+/// A topic. Topics of the units come first, in order for each slot, then collections, then blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TopicId(pub u32);
 
-/// A validator that serves at a post.
+/// A validator serving at a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     /// The validator.
     pub validator: u32,
-    /// How many are expected to serve before it.
+    /// Number of validators expected to serve before it.
     pub rank: u32,
 }
 
-/// A topic and who is in it.
+/// A topic and its members.
 #[derive(Debug)]
 pub(crate) struct Topic {
-    /// How its messages travel.
+    /// How its messages are disseminated.
     pub way: Way,
-    /// Its nodes in a drawn order; none listed = all nodes.
+    /// Its nodes in random order; an empty list means all nodes.
     pub members: Vec<u32>,
-    /// Those of them that stay for many epochs, ascending.
+    /// The members that stay for many epochs, ascending.
     pub lasting: Vec<u32>,
 }
 
-/// What is the same for all nodes.
+/// State shared by all nodes.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The parameters of the protocol.
+    /// Protocol parameters.
     pub config: Arc<Config>,
     /// Fields on the wire.
     pub format: WireFormat,
-    /// What the protocol knows of the scheme.
+    /// What the protocol knows about the scheme.
     pub info: SchemeInfo,
-    /// Phases, from genesis on: a run begins with the slot that it follows.
+    /// Phases since genesis. A run begins with the slot it follows.
     clock: SlotClock,
     /// The first slot whose votes are followed.
     pub slot: Slot,
-    /// How many are.
+    /// Number of slots followed.
     pub slots: u32,
-    /// A block that all nodes have before it.
+    /// A block that all nodes have before that slot.
     pub before: Option<Bytes>,
-    /// Who sits where.
+    /// Assignment of validators to positions.
     pub assignment: Arc<Assignment>,
-    /// What runs the jobs of all nodes.
+    /// Runs the jobs of all nodes.
     pub bench: Arc<Bench>,
-    /// Sets, messages and who serves, of all nodes.
+    /// Sets, messages and serving validators, shared by all nodes.
     pub store: Arc<Store>,
     /// Topics by number.
     pub topics: Vec<Topic>,
-    /// Who serves, by level, and there by slot and unit.
+    /// Serving validators by level, then by slot and unit.
     serving: Vec<Vec<Vec<Server>>>,
-    /// The mesh, and grids.
+    /// Configuration for meshes and grids.
     pub gossip: Arc<gossip::Config>,
-    /// Direct sending: nothing is forwarded, so nobody but the node waits for a verdict.
+    /// Configuration for direct sending. Nothing is forwarded, so only the node itself waits for a verdict.
     pub direct: Arc<gossip::Config>,
     /// Number of nodes.
     pub nodes: u32,
     table: CostTable,
-    /// Who votes, and on which node.
+    /// The voting validators and their nodes.
     pub voters: Voters,
     seed: u64,
 }
 
 impl Plan {
-    /// The plan of a scenario.
+    /// Builds the plan of a scenario.
     ///
     /// # Errors
     /// [`HornError`] for parameters that no network can have.
@@ -119,9 +118,9 @@ impl Plan {
         let mix_in = mix_in.expect("the chain knows its genesis");
         let assignment = Arc::new(committee::assignment(Epoch(0), &mix_in, layout));
         let bench = Arc::new(Bench::new(table.clone(), mix_in, assignment.clone())?);
-        // Codes that refer to the slot before need one.
+        // Codes that refer to the previous slot need one.
         let slot = Slot(u64::from(config.context == Context::Chain));
-        // Who serves in later epochs follows from blocks of the run.
+        // Serving validators of later epochs depend on blocks of the run.
         let max = config.epoch_slots - slot.0;
         if u64::from(horn.slots) > max {
             let value = horn.slots;
@@ -177,18 +176,18 @@ impl Plan {
         (self.slot.0..self.slot.0 + u64::from(self.slots)).map(Slot)
     }
 
-    /// The last of them.
+    /// The last of these slots.
     pub(crate) fn last(&self) -> Slot {
         Slot(self.slot.0 + u64::from(self.slots) - 1)
     }
 
-    /// The place of a slot among them, if it is one.
+    /// Index of a slot among those followed, if it is one.
     pub(crate) fn place(&self, slot: Slot) -> Option<u32> {
         let place = u32::try_from(slot.0.checked_sub(self.slot.0)?).ok()?;
         (place < self.slots).then_some(place)
     }
 
-    /// Who serves in a unit in a slot, by rank.
+    /// Validators that serve in a unit in a slot, by rank.
     fn servers(&self, slot: Slot, unit: Unit, epoch_seed: &[u8; 32], model: &Model) -> Vec<Server> {
         let layout = &self.config.layout;
         let positions = layout.unit_range(unit);
@@ -229,8 +228,8 @@ impl Plan {
     fn draw_topics(&self, horn: &scenario::Horn) -> Result<Vec<Topic>, HornError> {
         let (vote, aggregate) = (horn.vote_dissemination, horn.aggregate_dissemination);
         let (collection, block) = (horn.collection_dissemination, horn.block_dissemination);
-        // A ticket of the lottery is known to its owner alone until it is used: nobody can send to those
-        // whom it chose, or place them in a grid.
+        // A lottery ticket is known only to its owner until it is used, so senders cannot address the winners
+        // directly or give them positions in a grid.
         if self.config.selection == Selection::Lottery {
             for (key, way) in [("vote", vote), ("aggregate", aggregate)] {
                 if matches!(way, Way::Direct | Way::Grid) {
@@ -289,22 +288,22 @@ impl Plan {
         Ok(topics)
     }
 
-    /// Whether long messages of a topic travel in coded pieces.
+    /// Whether long messages of a topic travel as coded pieces.
     pub(crate) fn is_coded(&self, topic: TopicId) -> bool {
         self.topics[topic.0 as usize].way == Way::Coded
     }
 
-    /// Whether any topic's do.
+    /// Whether any topic uses coded pieces.
     pub(crate) fn casts(&self) -> bool {
         self.is_coded(self.collection_topic()) || self.is_coded(self.block_topic())
     }
 
-    /// What signing or verifying one message of a duty takes.
+    /// Time to sign or verify one message of a duty.
     pub(crate) fn duty_ns(&self, op: alphorn_scheme::Op) -> u64 {
         self.table.cost(op, 1, 0).ns
     }
 
-    /// What making evidence of so many votes takes on one core, at the speed of the table.
+    /// Time to make evidence of this many votes on one core, at the speed of the table.
     pub(crate) fn evidence_ns(&self, op: alphorn_scheme::Op, votes: u64) -> u64 {
         self.table.cost(op, votes, 0).ns
     }
@@ -326,29 +325,29 @@ impl Plan {
         slot.map(Slot)
     }
 
-    /// Who proposes the block that is to carry the votes of a slot.
+    /// Proposer of the block that is to carry the votes of a slot.
     pub(crate) fn proposer(&self, voted: Slot) -> u32 {
         self.proposer_of(self.block_slot(voted))
     }
 
-    /// Who proposes the block of a slot.
+    /// Proposer of the block of a slot.
     pub(crate) fn proposer_of(&self, block: Slot) -> u32 {
         // The rule of the chain: validator s mod N in slot s.
         (block.0 % u64::from(self.config.layout.validators())) as u32
     }
 
-    /// The slots of the blocks of a run.
+    /// The block slots of a run.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Slot> + use<> {
         (self.slot.0 + 1..=self.block_slot(self.last()).0).map(Slot)
     }
 
-    /// The number of a block of a run on its topic.
+    /// Index of a block of the run on its topic.
     pub(crate) fn block_id(&self, block: Slot) -> Option<gossip::DenseId> {
         let place = self.blocks().position(|slot| slot == block)?;
         Some(gossip::DenseId(place as u32))
     }
 
-    /// The nodes that get a message of this publisher first, if it is no member.
+    /// The nodes that a publisher sends a message to first, if it is not a member.
     pub(crate) fn entries(&self, topic: TopicId, publisher: u32) -> impl Iterator<Item = u32> + '_ {
         let Topic { way, members, .. } = &self.topics[topic.0 as usize];
         let count = match way {
@@ -361,18 +360,18 @@ impl Plan {
         members.iter().cycle().skip(first).take(count).copied()
     }
 
-    /// Nanoseconds from genesis to the begin of a run.
+    /// Nanoseconds from genesis to the start of the run.
     fn offset_ns(&self) -> u64 {
         self.clock.slot_start(self.slot).as_nanos()
     }
 
-    /// A time of the run as the protocol has it, which begins with genesis.
+    /// Converts a time of the run to protocol time, which starts at genesis.
     #[inline]
     pub(crate) fn since_genesis(&self, time: Time) -> Time {
         time.saturating_add_ns(self.offset_ns())
     }
 
-    /// A time of the protocol as the run has it.
+    /// Converts a protocol time to a time of the run.
     #[inline]
     pub(crate) fn of_run(&self, time: Time) -> Time {
         match time {
@@ -381,33 +380,33 @@ impl Plan {
         }
     }
 
-    /// When a phase begins, from the begin of its slot.
+    /// When a phase starts, relative to its slot.
     pub(crate) fn phase_start(&self, phase: Phase) -> Time {
         self.of_run(self.clock.phase_start(self.slot, phase))
     }
 
-    /// When a phase of a slot begins.
+    /// When a phase of a slot starts.
     pub(crate) fn phase_of(&self, slot: Slot, phase: Phase) -> Time {
         self.of_run(self.clock.phase_start(slot, phase))
     }
 
-    /// How long a slot is.
+    /// Length of a slot.
     pub(crate) fn slot_end(&self) -> Time {
         self.of_run(self.clock.slot_start(self.slot.next()))
     }
 
-    /// When a slot begins.
+    /// When a slot starts.
     pub(crate) fn slot_start(&self, slot: Slot) -> Time {
         self.of_run(self.clock.slot_start(slot))
     }
 
-    /// When a run ends: the votes of the last slot have their block.
+    /// When the run ends: the votes of the last slot have their block.
     pub(crate) fn end(&self) -> Time {
         let last = self.block_slot(self.last());
         self.of_run(self.clock.phase_start(last, Phase::Vote))
     }
 
-    /// When nodes begin. A block that is there already is not proposed once more.
+    /// When nodes start. A block that exists already is not proposed again.
     pub(crate) fn begin(&self) -> Time {
         match self.before {
             None => Time::ZERO,
@@ -415,17 +414,17 @@ impl Plan {
         }
     }
 
-    /// Whether a validator that stands in several aggregates of a level counts once in what they make.
+    /// Whether a validator in several aggregates of a level counts once in the result.
     pub(crate) fn merges_by_union(&self, level: u8) -> bool {
         self.info.overlap(level) == alphorn_scheme::Overlap::Union
     }
 
-    /// The scheme whose costs these are.
+    /// The scheme whose costs are used.
     pub(crate) fn scheme(&self) -> &str {
         &self.table.scheme
     }
 
-    /// What kind of figures the costs are, and of which scheme.
+    /// Describes the kind of cost figures and their scheme.
     pub(crate) fn costs_label(&self) -> String {
         format!("{} costs of {}", self.table.kind.name(), self.table.scheme)
     }

@@ -1,4 +1,4 @@
-//! Whose nodes a fault has, where it is said by those who serve.
+//! Which nodes a fault controls, when it is specified by the validators serving at a post.
 
 use super::HornError;
 use super::plan::{Plan, TopicId};
@@ -9,10 +9,10 @@ use alphorn_proto::slot::Phase;
 use alphorn_types::{Slot, Time};
 
 impl Plan {
-    /// The nodes of a fault; `key` draws them.
+    /// The nodes of a fault, drawn with `key`.
     ///
     /// # Errors
-    /// A fault that these nodes, or nobody, can have.
+    /// If the fault cannot apply to these nodes, or applies to none.
     pub(super) fn members(&self, fault: &Fault, key: [u64; 3]) -> Result<Vec<u32>, RunError> {
         let name = fault.kind.name();
         let levels = self.config.layout.levels();
@@ -51,7 +51,7 @@ impl Plan {
         }
     }
 
-    /// The nodes of a share of those who serve at a post while a fault lasts, ascending.
+    /// The nodes hosting a share of the validators that serve at a post while a fault lasts, ascending.
     fn hosts(&self, fault: &Fault, post: Post, key: [u64; 3]) -> Result<Vec<u32>, HornError> {
         let (name, pct) = (fault.kind.name(), fault.posts_pct);
         let groups = self.groups(fault, post)?;
@@ -74,7 +74,8 @@ impl Plan {
         Ok(hosts)
     }
 
-    /// Who serves at a post while a fault lasts: in each cell or committee of each slot, or in all slots.
+    /// The validators that serve at a post while a fault lasts, grouped by cell or committee of each slot, or for
+    /// all slots together.
     fn groups(&self, fault: &Fault, post: Post) -> Result<Vec<Vec<u32>>, HornError> {
         let interval = fault.interval();
         let layout = &self.config.layout;
@@ -117,7 +118,7 @@ impl Plan {
         Ok(posts.map(validators).collect())
     }
 
-    /// When the phase of a level begins in a slot.
+    /// When the phase of a level starts in a slot.
     pub(crate) fn level_start(&self, slot: Slot, level: u8) -> Time {
         let offset = self.phase_start(Phase::Level(level));
         let offset_ns = offset.since_ns(self.slot_start(self.slot));

@@ -1,4 +1,4 @@
-//! From a scenario and a seed to an outcome, and the verdict.
+//! From a scenario and a seed to an outcome and a verdict.
 
 use super::HornError;
 use super::build::{Built, build};
@@ -23,27 +23,27 @@ use std::sync::Arc;
 
 const FAULT: u64 = 0x686f_726e_0020;
 
-/// What came of the votes of a slot that validators of honest nodes cast.
+/// The fate of the votes that validators of honest nodes cast in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotVotes {
     /// The slot.
     pub slot: u64,
     /// Votes that were published.
     pub cast: u64,
-    /// Those of them in the block that is to carry them.
+    /// Number of those in the block that is to carry them.
     pub in_block: u64,
-    /// Those in the chain of the honest node that has fewest of them in its own.
+    /// Number of those in the chain of the honest node whose chain has the fewest.
     pub in_chain: u64,
     /// Nodes that have that block at the end.
     pub imported: u64,
 }
 
-/// What a run yields. Votes, messages and times are those of the last slot; records, bytes and the
-/// verdict's traffic are of all slots.
+/// The result of a run. Votes, messages and times are those of the last slot; records, bytes and the verdict's
+/// traffic cover all slots.
 #[derive(Clone, Debug)]
 pub struct HornRun {
-    /// Records, times and the verdict. Delays are times from the begin of the vote phase until a node
-    /// has collections with 99 % of the votes, by the best of each committee: a lower bound of what it
+    /// Records, times and the verdict. Delays are times from the start of the vote phase until a node has
+    /// collections with 99 % of the votes, counting the best collection of each committee: a lower bound of what it
     /// has.
     pub outcome: Outcome,
     /// Votes signed, in published aggregates, in published collections, at the proposer, in its block.
@@ -52,25 +52,25 @@ pub struct HornRun {
     pub slots: Vec<SlotVotes>,
     /// The blocks of an honest node's chain with votes of these slots, and what they are paid for.
     pub blocks: Vec<PaidBlock>,
-    /// Slots between a vote and the first block that can have it.
+    /// Slots between a vote and the first block that can include it.
     pub inclusion_slots_min: u64,
     /// The validators of nodes with a fault.
     pub attackers: Bitfield,
     /// The newest slot that is final at every honest node.
     pub finalised: u64,
-    /// What became of the chain.
+    /// The fate of the chain.
     pub fate: Fate,
     /// Aggregates and collections that were published.
     pub published: (u64, u64),
-    /// The longest message of votes, of evidence of each level, and of collections; 0 where there was none.
+    /// The longest message of votes, of evidence of each level, and of collections; 0 if there was none.
     pub longest: Vec<u64>,
-    /// When the proposer had 2/3, 90 % and 99 % of the votes, from the begin of the slot; exact.
+    /// When the proposer had 2/3, 90 % and 99 % of the votes, from the start of the slot; exact.
     pub at_proposer: Milestones,
-    /// The same at the nodes in the middle, and at those that 99 % do not exceed.
+    /// The same for nodes: the median, and the 99th percentile.
     pub at_nodes: [Milestones; 2],
     /// Collections in the block, and its bytes.
     pub block: (u64, u64),
-    /// Aggregates and collections of nodes that had something to sum and were not made.
+    /// Aggregates and collections that were not made although the node had something to sum.
     pub unfinished: u64,
 }
 
@@ -151,7 +151,7 @@ pub fn run(
     Ok(findings.run(pause))
 }
 
-/// Has the slots of a run told: what the network does, and in full what a few nodes do.
+/// Traces the slots of a run: what the network does, and a few nodes in full.
 fn trace(
     scenario: &Scenario,
     level: TraceLevel,
@@ -177,7 +177,7 @@ fn trace(
     world.show_arrivals();
 }
 
-/// Puts the faults of a scenario into the world.
+/// Applies the faults of a scenario to the world.
 fn enter_faults(
     scenario: &Scenario,
     faulty: &[Vec<u32>],
@@ -195,7 +195,7 @@ fn enter_faults(
             chunks: 1,
         };
         let own = |node: u32| mix([seed, FAULT, u64::MAX, node.into()]);
-        // Slots are those of everybody's clock.
+        // Slots follow the clock shared by all nodes.
         let skews = fault.kind == FaultKind::ClockSkew && !nodes.is_empty();
         if skews || !members.enter(world, own) {
             let (fault, protocol) = (fault.kind.name(), scenario.protocol.name());

@@ -1,4 +1,4 @@
-//! A topic at a node that is a member: the state machine of its dissemination.
+//! A topic at a member node: the state machine of its dissemination.
 
 use super::plan::TopicId;
 use crate::gossip::{
@@ -10,10 +10,10 @@ use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::sync::Arc;
 
-/// Most neighbours of a member of a mesh: one number is left for those who are no members.
+/// Maximum number of neighbours of a mesh member. One number is left for nodes that are not members.
 pub(crate) const LINKS_MAX: usize = PEERS_MAX - 1;
 
-/// Whoever is no member: in a mesh they share one number, which is never in it.
+/// Any node that is not a member. In a mesh such nodes share one number, which is never in it.
 const OUTSIDE: Peer = Peer(LINKS_MAX as u64);
 
 #[derive(Debug)]
@@ -22,23 +22,23 @@ enum Machine<P> {
     Plain(Box<Plain<P>>),
 }
 
-/// Who waits for the verdict on a message.
+/// Which component waits for the verdict on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The state machine, which may forward it.
     Machine(Token),
-    /// Nobody: it was sent directly, and is forwarded to nobody.
+    /// None: it was sent directly, and is not forwarded.
     Direct,
-    /// Nobody: it came in pieces, and what it is its source answers for.
+    /// None: it came in pieces, and its source is answerable for it.
     Source,
-    /// Nobody yet: a publisher handed it in, and it is published if it is valid.
+    /// None yet: a publisher handed it in, and it is published if it is valid.
     HandedIn,
 }
 
 /// A message that waits for verification.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending<P> {
-    /// Who waits for the verdict.
+    /// Which component waits for the verdict.
     pub origin: Origin,
     /// Its number on the topic.
     pub id: DenseId,
@@ -51,9 +51,9 @@ pub(crate) struct Pending<P> {
 pub(crate) struct Neighbours {
     /// All of them.
     pub all: Vec<u32>,
-    /// Which of them are in the mesh, by index; of a mesh only.
+    /// Indices of those in the mesh; for a mesh only.
     pub mesh: Vec<u8>,
-    /// Indices of those in the same row and column; of a grid only.
+    /// Indices of those in the same row and column; for a grid only.
     pub grid: Option<Links<u32>>,
 }
 
@@ -63,14 +63,14 @@ pub(crate) struct Subscription<P> {
     /// The topic.
     pub id: TopicId,
     machine: Machine<P>,
-    /// The neighbours' numbers; a mesh has numbers of its own for them, their places here.
+    /// The neighbours' numbers. A mesh numbers its neighbours by their index here.
     links: Vec<u32>,
-    /// What publishers who are no members handed in.
+    /// Messages handed in by publishers that are not members.
     handed: Vec<Pending<P>>,
 }
 
 impl<P: Payload> Subscription<P> {
-    /// A member with these neighbours.
+    /// Creates a member with these neighbours.
     ///
     /// # Panics
     /// If a mesh has more than [`LINKS_MAX`] neighbours.
@@ -124,7 +124,7 @@ impl<P: Payload> Subscription<P> {
         }
     }
 
-    /// Takes a message of a neighbour, or of somebody who is no member.
+    /// Takes a message from a neighbour, or from a node that is not a member.
     #[inline]
     pub(crate) fn receive(&mut self, now: Time, from: u32, message: Message<P>) {
         match &mut self.machine {
@@ -151,13 +151,13 @@ impl<P: Payload> Subscription<P> {
         }
     }
 
-    /// What publishers who are no members handed in since the last call, to be decided on.
+    /// Takes the messages that publishers outside the topic handed in since the last call and that need a verdict.
     #[inline]
     pub(crate) fn take_handed(&mut self) -> Vec<Pending<P>> {
         std::mem::take(&mut self.handed)
     }
 
-    /// Takes a copy of a message that is here, of which nothing follows; false for any other.
+    /// Takes a copy of a message already present if it has no effect; returns false for any other message.
     #[inline]
     pub(crate) fn absorb(&mut self, from: u32, message: &Message<P>) -> bool {
         match &mut self.machine {
@@ -170,7 +170,7 @@ impl<P: Payload> Subscription<P> {
         }
     }
 
-    /// What a publisher who is no member sends to those that take it in.
+    /// The message that a publisher outside the topic sends to the members that take it in.
     pub(crate) fn handed_in(way: Way, id: DenseId, payload: P) -> Message<P> {
         match way {
             Way::Grid => Message::Relay { id, payload },
@@ -183,12 +183,12 @@ impl<P: Payload> Subscription<P> {
         &self.links
     }
 
-    /// Whether messages come directly: what it delivers is not verified yet.
+    /// Whether messages come directly, so that what it delivers is not yet verified.
     pub(crate) fn is_direct(&self) -> bool {
         matches!(&self.machine, Machine::Plain(machine) if machine.is_direct())
     }
 
-    /// Publishes a message of this node.
+    /// Publishes one of this node's messages.
     pub(crate) fn publish(&mut self, now: Time, id: DenseId, payload: P) {
         self.input(now, Input::Publish { id, payload });
     }
@@ -198,14 +198,14 @@ impl<P: Payload> Subscription<P> {
         self.input(now, Input::Verdict { token, verdict });
     }
 
-    /// The time that was asked for has come.
+    /// Handles a deadline that has come.
     pub(crate) fn deadline(&mut self, now: Time) {
         if self.next_deadline().is_some_and(|due| due <= now) {
             self.input(now, Input::Deadline);
         }
     }
 
-    /// When a deadline is due.
+    /// When the next deadline is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         match &self.machine {
             Machine::Gossip(machine) => machine.next_deadline(),
@@ -213,7 +213,7 @@ impl<P: Payload> Subscription<P> {
         }
     }
 
-    /// The next effect of the state machine.
+    /// Takes the next output of the state machine.
     pub(crate) fn poll_output(&mut self) -> Option<Output<P>> {
         match &mut self.machine {
             Machine::Gossip(machine) => machine.poll_output(),
@@ -221,7 +221,7 @@ impl<P: Payload> Subscription<P> {
         }
     }
 
-    /// Bytes of copies.
+    /// Bytes of duplicates.
     pub(crate) fn duplicate_bytes(&self) -> u64 {
         match &self.machine {
             Machine::Gossip(machine) => machine.duplicates().bytes,
@@ -229,7 +229,7 @@ impl<P: Payload> Subscription<P> {
         }
     }
 
-    /// The node's number for a neighbour; none for those who are no members of a mesh.
+    /// The node's number for a neighbour; none for nodes outside a mesh.
     pub(crate) fn neighbour(&self, peer: Peer) -> Option<Peer> {
         match self.machine {
             Machine::Gossip(_) => {
@@ -240,7 +240,7 @@ impl<P: Payload> Subscription<P> {
         }
     }
 
-    /// The node's numbers for some neighbours, in their order.
+    /// The node's numbers for some neighbours, in the same order.
     pub(crate) fn neighbours(&self, peers: Peers) -> Peers {
         if !matches!(self.machine, Machine::Gossip(_)) {
             return peers;

@@ -1,9 +1,9 @@
-//! Tells of the slots of a run as a live node tells of them, for the page: what the network did, from the first
+//! Traces the slots of a run in the records of a live node, for the page: what the network did, from the first
 //! phase to the block that carries the votes.
 //!
-//! A run of any size stays below [`BYTES_MAX`]: cells are told no more often than fits, aggregates and collections
-//! are the first of each cell and committee, a block is told of a sample of its receivers. What single nodes do
-//! is told of a few of them by the world ([`World::follow`](crate::world::World)).
+//! A run of any size stays below [`BYTES_MAX`]. Cells are recorded no more often than fits, aggregates and
+//! collections are the first of each cell and committee, and a block is recorded for a sample of its receivers. The
+//! activity of a few single nodes is recorded by the world ([`World::follow`](crate::world::World)).
 
 use super::message::{BlockBody, EvidenceBody, HornMessage, Inner};
 use super::plan::Plan;
@@ -19,27 +19,27 @@ use alphorn_types::{Bitfield, Cell, Slot, Time, Validator};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a trace of slots is shorter than, whatever is run.
+/// Upper bound on the bytes of a trace of slots, whatever is run.
 const BYTES_MAX: usize = 20_000_000;
-/// Bytes of all lines of cells together.
+/// Bytes of all cell lines together.
 const CELLS_BYTES_MAX: u64 = 4 << 20;
-/// What a line of cells takes, without the cells.
+/// Bytes of a cell line, without the cells.
 const LINE_BYTES: u64 = 160;
-/// How often cells are told at most.
+/// Minimum interval between cell records.
 const CELLS_NS: u64 = 100_000_000;
-/// Aggregates, collections, and receivers of blocks that are told.
+/// Maximum number of aggregates, collections and block receivers recorded.
 const AGGREGATES_MAX: u32 = 32_768;
 const COLLECTIONS_MAX: u32 = 8_192;
 const RECEIVERS_MAX: u32 = 8_192;
-/// Kind of a broadcast that is a block.
+/// The broadcast kind of a block.
 const BLOCK: u8 = 1;
-/// Faults of the scenario that are told, and letters of what each is.
+/// Maximum number of scenario faults recorded, and of letters describing each.
 const SCENARIO_FAULTS_MAX: usize = 256;
 const FAULT_LETTERS_MAX: usize = 400;
-/// Nodes that are followed at most.
+/// Maximum number of nodes followed.
 const FOLLOWED_MAX: usize = 8;
 
-/// Kinds of lines, most bytes of one, and how many there are at most.
+/// Kinds of lines, maximum bytes of one, and maximum number of them.
 pub(super) const LINES: [(&str, usize, usize); 8] = [
     ("aggregate", 160, AGGREGATES_MAX as usize),
     ("collection", 140, COLLECTIONS_MAX as usize),
@@ -79,7 +79,7 @@ enum Reached {
 struct Told {
     counts: CellCounts,
     is_dirty: bool,
-    /// Aggregates of each cell and collections of each committee that were told.
+    /// Number of aggregates of each cell, and collections of each committee, recorded.
     aggregates: Vec<u32>,
     collections: Vec<u32>,
     has_two_thirds: bool,
@@ -89,20 +89,21 @@ struct Told {
 #[derive(Debug)]
 pub(super) struct Teller {
     plan: Arc<Plan>,
-    /// Whoever tells what is nobody's own.
+    /// Name used for records that belong to no node.
     network: Name,
     slots: Vec<Told>,
     records: Vec<Record>,
-    /// What comes by the clock.
+    /// Records due at known times.
     coming: VecDeque<Record>,
-    /// Cells are told at multiples of so many nanoseconds of the run.
+    /// Cells are recorded at multiples of this many nanoseconds of the run.
     cells_ns: u64,
     cells_at: u64,
-    /// Of each cell and committee are told so many, and of each block the receivers with these multiples.
+    /// Maximum number recorded per cell and per committee. For each block, receivers with numbers that are
+    /// multiples of `stride` are recorded.
     aggregates_max: u32,
     collections_max: u32,
     stride: u32,
-    /// What may still be told.
+    /// How many may still be recorded.
     aggregates_left: u32,
     collections_left: u32,
     receivers_left: u32,
@@ -113,8 +114,8 @@ pub(super) struct Teller {
     seen: Vec<Bitfield>,
 }
 
-/// One node of each role, and one of each class that these lack: whom a trace follows. Roles are those of the
-/// first slot, of honest nodes.
+/// Returns the nodes that a trace follows: one of each role, and one of each class not among these. Roles are those
+/// of honest nodes in the first slot.
 pub(super) fn sample(plan: &Plan, class: &[u16], honest: &[bool]) -> Vec<u32> {
     let mut nodes: Vec<u32> = Vec::new();
     let levels = (1..=plan.config.layout.levels()).rev();
@@ -139,13 +140,13 @@ pub(super) fn sample(plan: &Plan, class: &[u16], honest: &[bool]) -> Vec<u32> {
     nodes
 }
 
-/// The node whose phases and chain are told: that of the proposer who is to carry the last votes.
+/// The node whose phases and chain are recorded: the host of the proposer that is to carry the last votes.
 pub(super) fn observer(plan: &Plan) -> u32 {
     plan.host(plan.proposer(plan.last()))
 }
 
 impl Teller {
-    /// Tells of the slots of a plan.
+    /// Creates a teller for the slots of a plan.
     pub(super) fn new(plan: Arc<Plan>, scenario: &Scenario) -> Teller {
         let layout = plan.config.layout;
         let (cells, slots) = (layout.cells_count(), plan.slots);
@@ -178,7 +179,7 @@ impl Teller {
         teller
     }
 
-    /// The names of what is told, phases and faults, at their times.
+    /// Prepares the records due at known times: names, phases and faults.
     fn by_the_clock(&mut self, scenario: &Scenario) {
         let plan = self.plan.clone();
         let timing = plan.config.timing;
@@ -228,7 +229,7 @@ impl Teller {
         }
     }
 
-    /// A record of a time of the run.
+    /// A record at a time of the run.
     fn record(&self, now_ns: u64, n: Name, event: Event) -> Record {
         let t = self.time(now_ns);
         Record { t, n, event }
@@ -244,7 +245,7 @@ impl Teller {
         self.records.push(record);
     }
 
-    /// Tells what came by the clock until now, and how far the cells were meanwhile.
+    /// Records everything due up to now, and the progress of the cells in the meantime.
     pub(super) fn until(&mut self, now_ns: u64) {
         while self.cells_at <= now_ns.min(self.plan.end().as_nanos()) {
             self.clock(self.cells_at);
@@ -264,7 +265,7 @@ impl Teller {
         }
     }
 
-    /// Tells of the cells of slots that are not over, and of those that changed.
+    /// Records the cells of slots that are not over, and of those that changed.
     fn cells(&mut self, now_ns: u64) {
         let now = Time::from_nanos(now_ns);
         for (place, slot) in self.plan.followed().enumerate() {
@@ -287,7 +288,7 @@ impl Teller {
         Some(told)
     }
 
-    /// A node casts a vote, which it has seen if it is to sum votes of this cell itself.
+    /// A node casts a vote. The vote counts as seen if the node itself is to sum the votes of this cell.
     pub(super) fn voted(&mut self, node: u32, slot: Slot, validator: Validator) {
         let Some(position) = self.plan.assignment.position(validator) else {
             return;
@@ -300,8 +301,8 @@ impl Teller {
         }
     }
 
-    /// A message is there. Nodes of a window come one after the other, so what comes within the least latency
-    /// after a time may be told as of then.
+    /// A message arrived. Nodes of a window run one after the other, so an arrival within the minimum latency after
+    /// a time may be recorded as of that time.
     pub(super) fn arrived(&mut self, message: &HornMessage) {
         let Inner::Whole(Message::Data { id, .. } | Message::Relay { id, .. }) = &message.inner
         else {
@@ -330,7 +331,7 @@ impl Teller {
         }
     }
 
-    /// An aggregate is published; `votes` of its cell stand in one by now.
+    /// An aggregate is published. `votes` is the number of votes of its cell that are in an aggregate by now.
     pub(super) fn aggregated(&mut self, now_ns: u64, body: &EvidenceBody, votes: usize) {
         let Some(cell) = body.unit.cell() else {
             return;
@@ -379,8 +380,8 @@ impl Teller {
         self.push(now_ns, name(self.plan.host(body.sender)), event);
     }
 
-    /// A collection has reached the proposer who is to carry its votes: these of the committee it can credit
-    /// now, and so many in all.
+    /// A collection has reached the proposer that is to carry its votes. The proposer can now credit `signers` of
+    /// the committee, and `votes` in total.
     pub(super) fn credited(
         &mut self,
         now_ns: u64,
@@ -413,7 +414,7 @@ impl Teller {
         self.push(now_ns, name(node), event);
     }
 
-    /// A node has a block, its own too.
+    /// A node has a block, possibly its own.
     pub(super) fn imported(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
         let is_own = node == self.plan.host(self.plan.proposer_of(block.slot));
         if node == observer(&self.plan) {
@@ -428,13 +429,13 @@ impl Teller {
         }
     }
 
-    /// The run is over: tells what changed since cells were told last.
+    /// The run is over: records what changed since cells were last recorded.
     pub(super) fn end(&mut self, now_ns: u64) {
         self.until(now_ns);
         self.cells(now_ns);
     }
 
-    /// A node that has no block when the run ends.
+    /// A node still has no block when the run ends.
     pub(super) fn missed(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
         if node.is_multiple_of(self.stride) {
             self.receiver(now_ns, node, block, Reached::Not);
@@ -465,7 +466,7 @@ impl Teller {
         self.push(now_ns, name(node), event);
     }
 
-    /// Where the chain of the observer stands, told when it has moved.
+    /// Records the state of the observer's chain when it has moved.
     pub(super) fn stands(&mut self, now_ns: u64, finality: Finality) {
         if finality != self.finality {
             self.finality = finality;
@@ -473,14 +474,14 @@ impl Teller {
         }
     }
 
-    /// What was told since this was last asked for.
+    /// Takes the records since the last call.
     pub(super) fn take(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)
     }
 }
 
-/// How often cells are told, so that all lines of them have room: of the slots that are followed, each for as long
-/// again, until its votes are in a block.
+/// How often cells are recorded, such that all their lines fit. Each followed slot is recorded for twice its
+/// length, until its votes are in a block.
 pub(super) fn cells_ns(cells: u32, slots_ns: u64) -> u64 {
     let lines = (cells as usize).div_ceil(CELLS_PER_LINE_MAX) as u64;
     // Three percentages of four letters for three bytes.

@@ -1,4 +1,4 @@
-//! Small slots, in every way of dissemination.
+//! Small slots, with every kind of dissemination.
 
 use super::{Fate, HornError, HornRun, SlotVotes, pay, run};
 use crate::run::RunError;
@@ -90,7 +90,7 @@ fn every_vote_is_in_the_block_whatever_the_way() {
         assert_eq!(run.votes, [2048; 5], "{way}");
         assert_eq!((run.unfinished, run.slots[0].imported), (0, 96), "{way}");
         let (aggregates, collections) = run.published;
-        // 16 expected at each of 8 cells and 2 committees; a Poisson draw.
+        // 16 are expected for each of 8 cells and 2 committees, as a Poisson draw.
         assert!((80..180).contains(&aggregates), "{way}: {aggregates}");
         assert!((10..60).contains(&collections), "{way}: {collections}");
         let at = run.at_proposer.at_ns;
@@ -102,7 +102,8 @@ fn every_vote_is_in_the_block_whatever_the_way() {
     }
 }
 
-/// As `alphorn_proto::horn::Horn::topics` has it: a node is in the mesh of each unit that has a validator of its own.
+/// As in `alphorn_proto::horn::Horn::topics`: a node is in the mesh of each unit in which it has a validator of its
+/// own.
 #[test]
 fn hosts_are_in_the_meshes_of_their_validators() {
     let servers = ("protocol.vote_dissemination", "\"gossip\"");
@@ -159,7 +160,7 @@ fn slots_follow_each_other_and_become_final() {
         }
         assert_eq!(run.slots.len(), 4);
         assert_eq!((run.votes, run.unfinished), ([cast; 5], 0), "{way}");
-        // The votes of a slot make its block justified and the one before final, with the next block.
+        // The votes of a slot justify its block and finalise the previous one, when the next block includes them.
         assert_eq!(run.finalised, 2, "{way}");
         let fate = Fate {
             blocks: 4,
@@ -195,7 +196,7 @@ fn the_blocks_of_a_run_pay_whoever_voted_and_carried() {
     let votes = |one: &Account| one.source + one.target + one.head;
     let (blocks, honest) = earned(&[("protocol.slots", "4")]);
     assert_eq!((blocks, sum(&honest, |one| one.penalty)), (4, 0));
-    // Four votes, each worth its whole weights of source, target and head.
+    // Four votes, each worth its full weights for source, target and head.
     let schedule = Schedule::ALTAIR;
     let weights = schedule.source_weight + schedule.target_weight + schedule.head_weight;
     let whole = 4 * honest.base_reward(Validator(0)) * u128::from(weights) / 64;
@@ -204,7 +205,7 @@ fn the_blocks_of_a_run_pay_whoever_voted_and_carried() {
     }
     let carried: [fn(&Account) -> i128; 2] = [|one| one.aggregation, |one| one.collection];
     let [aggregation, collection] = carried.map(|of| sum(&honest, of));
-    // Each vote was carried by one aggregator and one collector, of the same weight.
+    // Each vote was carried by one aggregator and one collector, with equal weights.
     assert!(aggregation > 0 && aggregation.abs_diff(collection) < 64);
     let inclusion = sum(&honest, |one| one.inclusion);
     assert!(
@@ -218,7 +219,7 @@ fn the_blocks_of_a_run_pay_whoever_voted_and_carried() {
         r#"[{ kind = "late", nodes = [2], from_ms = 44000, until_ms = 50000, delay_ms = 8000 }]"#;
     let (_, late) = earned(&[("protocol.slots", "4"), ("fault", late)]);
     let lost = sum(&honest, votes) - sum(&late, votes);
-    // Of one slot in four all votes are lost, and cost their source and target besides.
+    // In one slot of four all votes are lost, and cost their source and target as well.
     assert!((lost * 4 - sum(&honest, votes)).abs() < 1_000_000, "{lost}");
     let penalty = i128::from(schedule.source_weight + schedule.target_weight);
     let expected = lost * penalty / i128::from(weights);
@@ -232,7 +233,7 @@ fn a_late_block_costs_the_votes_of_its_slot_and_no_others() {
         r#"[{ kind = "late", nodes = [2], from_ms = 44000, until_ms = 50000, delay_ms = 8000 }]"#;
     let run = slot(&[("protocol.slots", "5"), ("fault", late)], 3).unwrap();
     let in_chain: Vec<u64> = run.slots.iter().map(|of| of.in_chain).collect();
-    // Of the honest nodes: the late one has 22 validators.
+    // Among the honest nodes; the late one has 22 validators.
     assert_eq!(in_chain, [2026, 2026, 0, 2026, 2026]);
     assert!(run.slots.iter().all(|of| of.imported == 96), "{run:?}");
     assert_eq!(run.finalised, 3);
@@ -253,7 +254,7 @@ fn a_seed_is_one_run_in_windows_of_any_width_and_on_any_threads() {
     assert_eq!(once.outcome, threads.outcome);
     let other = run(&scenario, horn, 6, &mut ()).unwrap();
     assert_ne!(once.outcome.event_hash, other.outcome.event_hash);
-    // Who votes is drawn: 1843 of 2048 expected, standard deviation 13.6.
+    // Voters are drawn: 1843 of 2048 expected, with a standard deviation of 13.6.
     assert!((1775..1912).contains(&once.votes[0]), "{:?}", once.votes);
     assert_eq!(once.votes, [once.votes[0]; 5]);
 }

@@ -1,8 +1,9 @@
-//! Who looks at the slots of a run: checks that votes are counted exactly, and measures when they are where.
+//! Observes the slots of a run: checks that votes are counted exactly, and measures when they are where.
 //!
-//! It sees what nodes publish and accept, and none of their state. Nothing is invented: a signer of an
-//! aggregate has voted. Multiplicities are exact: evidence of a unit is the sum of what was published of
-//! its parts. A vote is counted once: each collection of a block credits somebody anew.
+//! It sees what nodes publish and accept, and none of their state. The rules it checks are these. Nothing is
+//! invented: a signer of an aggregate has voted. Multiplicities are exact: the evidence of a unit is the sum of
+//! what was published of its parts. A vote is counted once: each collection of a block credits at least one new
+//! vote.
 
 use super::followed::Followed;
 use super::message::{BlockBody, EvidenceBody, HornMessage, Parts};
@@ -20,24 +21,24 @@ use std::sync::Arc;
 /// Shares of all votes that are timed, in thousandths.
 pub(super) const SHARES_PERMILLE: [u64; 3] = [667, 900, 990];
 
-/// What no slot may show.
+/// A rule that no slot may break.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// An aggregate counts a vote that nobody cast.
+    /// An aggregate counts a vote that was never cast.
     #[error("the aggregate of validator {sender} counts {votes} votes that nobody cast")]
     Invented {
         /// The aggregator.
         sender: u32,
-        /// How many.
+        /// Number of such votes.
         votes: usize,
     },
     /// Evidence is not the sum of what was published of its unit's parts.
     #[error("the evidence of validator {sender} is not the sum of published aggregates")]
     Sum {
-        /// Who made it.
+        /// The maker of the evidence.
         sender: u32,
     },
-    /// Something was accepted that nobody published, or twice.
+    /// Something was accepted that was never published, or accepted twice.
     #[error("node {node} accepted a collection of validator {sender} that was not published to it")]
     Foreign {
         /// The node.
@@ -45,38 +46,38 @@ pub enum Violation {
         /// The collector.
         sender: u32,
     },
-    /// A block has a collection of votes that nobody cast, or one that credits nobody.
+    /// A block has a collection with votes that were never cast, or one that credits no new vote.
     #[error("the block has a collection of committee {committee} that credits nobody anew")]
     Credit {
         /// The committee.
         committee: u16,
     },
-    /// A node had 99 % of the votes before it can have them.
+    /// A node had 99 % of the votes before that is possible.
     #[error("node {node} has 99 % of the votes at {at_ns} ns, it cannot before {least_ns} ns")]
     Early {
         /// The node.
         node: u32,
-        /// When it had them, from the begin of the slot.
+        /// When it had them, from the start of the slot.
         at_ns: u64,
-        /// When it can.
+        /// The earliest possible time.
         least_ns: u64,
     },
     /// All nodes had 99 % of the votes before all uplinks together can carry them.
     #[error("all nodes have 99 % of the votes at {at_ns} ns, they cannot before {least_ns} ns")]
     Carried {
-        /// When the last one had them, from the begin of the slot.
+        /// When the last node had them, from the start of the slot.
         at_ns: u64,
-        /// When they can.
+        /// The earliest possible time.
         least_ns: u64,
     },
-    /// An honest node has proof against another one.
+    /// An honest node has proof against another honest node.
     #[error("node {node} reports the honest node {about}: {reason}")]
     Accused {
-        /// Who reports.
+        /// The reporting node.
         node: u32,
-        /// Whom.
+        /// The reported node.
         about: u32,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
@@ -84,7 +85,7 @@ pub enum Violation {
 /// When a node had which share of the votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Milestones {
-    /// When it had 2/3, 90 % and 99 % of them, from the begin of the slot; absent if never.
+    /// When it had 2/3, 90 % and 99 % of them, from the start of the slot; absent if never.
     pub at_ns: [Option<u64>; SHARES_PERMILLE.len()],
 }
 
@@ -104,14 +105,14 @@ impl Milestones {
 pub(super) struct Watch {
     plan: Arc<Plan>,
     honest: Vec<bool>,
-    /// Who votes, by cell.
+    /// The voters, by cell.
     cells_voted: Vec<Bitfield>,
     slots: Vec<Followed>,
     blame: Blame,
     useful_bytes: u64,
     accepted: u64,
     violation: Option<Violation>,
-    /// Who tells of the slots, if anybody does.
+    /// Traces the slots, if a trace is wanted.
     teller: Option<Box<Teller>>,
 }
 
@@ -143,19 +144,19 @@ impl Watch {
         }
     }
 
-    /// From now on what is seen is told.
+    /// From now on traces what is seen.
     pub(super) fn tell(&mut self, teller: Teller) {
         self.teller = Some(Box::new(teller));
     }
 
-    /// Where the chain of the observer stands, if anybody tells of it.
+    /// Traces the state of the observer's chain, if there is a trace.
     pub(super) fn stands(&mut self, now_ns: u64, finality: Finality) {
         if let Some(teller) = &mut self.teller {
             teller.stands(now_ns, finality);
         }
     }
 
-    /// The run is over: tells which nodes have no block.
+    /// The run is over: records which nodes have no block.
     pub(super) fn end(&mut self, now_ns: u64) {
         let Some(teller) = &mut self.teller else {
             return;
@@ -176,7 +177,7 @@ impl Watch {
         self.violation.as_ref()
     }
 
-    /// Collections accepted, over all nodes.
+    /// Number of collections accepted, over all nodes.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted
     }
@@ -191,17 +192,17 @@ impl Watch {
         self.slots.last().expect("a run has a slot")
     }
 
-    /// What honest nodes reported and found out.
+    /// What honest nodes reported and discovered.
     pub(super) fn blame(&self) -> &Blame {
         &self.blame
     }
 
-    /// Bytes of what was accepted.
+    /// Bytes of everything accepted.
     pub(super) fn useful_bytes(&self) -> u64 {
         self.useful_bytes
     }
 
-    /// Whether a validator's node is: what others send may be anything.
+    /// Whether a validator's node is honest. Others may send anything.
     fn is_honest(&self, validator: u32) -> bool {
         self.honest[self.plan.host(validator) as usize]
     }
@@ -210,7 +211,7 @@ impl Watch {
         self.violation.get_or_insert(violation);
     }
 
-    /// What is seen of a slot, and a time from its begin.
+    /// What is seen of a slot, with the time since its start.
     fn at(&mut self, slot: Slot, now_ns: u64) -> Option<(&mut Followed, u64)> {
         let place = self.plan.place(slot)?;
         let followed = &mut self.slots[place as usize];
@@ -218,7 +219,7 @@ impl Watch {
         Some((followed, since_ns))
     }
 
-    /// The same of the slot whose votes a block is to carry.
+    /// The same for the slot whose votes a block is to carry.
     fn for_block(&mut self, block: Slot, now_ns: u64) -> Option<(&mut Followed, u64)> {
         self.at(self.plan.voted_slot(block)?, now_ns)
     }
@@ -239,8 +240,8 @@ impl Watch {
         }
     }
 
-    /// Whether the evidence of a unit is what honest nodes make: of votes that were cast, or the sum of what was
-    /// published of its parts.
+    /// Checks that the evidence of a unit is what honest nodes make: of votes that were cast, or the sum of what
+    /// was published of its parts.
     fn check(&mut self, slot: Slot, unit: Unit, sender: u32, support: &Support, parts: &Parts) {
         if !self.is_honest(sender) {
             return;
@@ -325,7 +326,7 @@ impl Watch {
         }
     }
 
-    /// Tells what the proposer has of a committee.
+    /// Records what the proposer can credit of a committee.
     fn credit(&mut self, now_ns: u64, body: &EvidenceBody) {
         let place = self.plan.place(body.slot).map(|place| place as usize);
         let (Some(teller), Some(place)) = (&mut self.teller, place) else {

@@ -1,8 +1,8 @@
-//! Jobs of Horn's machines: charged from the table of costs, and run on the scheme of the model when
-//! virtual time says that they end.
+//! Jobs of Horn's state machines. They are charged by the cost table, and run on the model scheme when virtual time
+//! says that they end.
 //!
-//! All nodes share one bench. What is the same for all of them is made once: committees and key tables by
-//! what they are drawn from, verdicts on evidence by its bytes.
+//! All nodes share one bench. Results that are the same for all of them are computed once: committees and key
+//! tables, by the values they are drawn from, and verdicts on evidence, by its bytes.
 
 use super::cast::Code;
 use crate::role::Labour;
@@ -22,14 +22,14 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twox_hash::XxHash3_64;
 
-/// Verdicts on evidence that are remembered; beyond them all are forgotten.
+/// Maximum number of verdicts on evidence kept; beyond it all are forgotten.
 const VERDICTS_MAX: usize = 1 << 20;
-/// Seeds of the two halves of a name of evidence.
+/// Hash seeds for the two halves of an evidence name.
 const NAME_SEEDS: [u64; 2] = [0x686f_726e_0030, 0x686f_726e_0031];
 
-/// What runs the jobs of all nodes of a run.
+/// Runs the jobs of all nodes of a run.
 pub(crate) struct Bench {
-    /// For costs alone: it has no key table.
+    /// Used for costs only; it has no key table.
     costs: Env,
     model: Model,
     registry: Arc<ModelRegistry>,
@@ -37,14 +37,14 @@ pub(crate) struct Bench {
     kept: Mutex<Kept>,
 }
 
-/// What is made once.
+/// Results that are computed once.
 struct Kept {
-    /// With the key tables so far.
+    /// Includes the key tables so far.
     env: Env,
     keys: BTreeMap<Epoch, ModelKeys>,
-    /// By what the chain supplied for the epoch.
+    /// Keyed by what the chain supplied for the epoch.
     assigned: BTreeMap<[u8; 32], Arc<Assignment>>,
-    /// By name of the evidence.
+    /// Keyed by name of the evidence.
     verdicts: HashMap<[u64; 2], bool>,
     scratch: Scratch,
 }
@@ -56,8 +56,8 @@ impl fmt::Debug for Bench {
 }
 
 impl Bench {
-    /// A bench for the validators of these committees, which were drawn from `mix`; the keys of their
-    /// epoch are prepared by whoever asks first.
+    /// Creates a bench for the validators of these committees, which were drawn from `mix`. The first caller that
+    /// needs the keys of their epoch prepares them.
     ///
     /// # Errors
     /// [`TableError`] if the table is out of bounds.
@@ -70,7 +70,7 @@ impl Bench {
         let model = Model::new(table)?;
         let registry = Arc::new(ModelRegistry { validators });
         let signers = Arc::new(ModelSigners { validators });
-        // The model verifies what its own jobs make by nothing else than making it again.
+        // The model can only verify the results of its own jobs by computing them again.
         let env = Env::signing(Arc::new(model.clone()), registry.clone(), signers, [0; 32])
             .with_self_verify(false);
         Ok(Bench {
@@ -93,8 +93,8 @@ impl Bench {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a job of the protocol takes and is. Committees and keys are ready when an epoch begins, so
-    /// a run of its first slots is not charged for them.
+    /// Makes a job of the protocol, with its costs. Committees and keys are ready when an epoch starts, so a run of
+    /// its first slots is not charged for them.
     pub(crate) fn job(self: &Arc<Self>, work: Work) -> Box<HornWork> {
         let mut features = work.features(&self.costs);
         if matches!(work, Work::Prepare(_) | Work::Foreign(_)) {
@@ -108,7 +108,7 @@ impl Bench {
         })
     }
 
-    /// A signature with the key of a validator, whatever was signed before: for adversaries.
+    /// Signs with the key of a validator, whatever was signed before. For adversaries.
     pub(crate) fn sign(
         &self,
         slot: Slot,
@@ -126,7 +126,7 @@ impl Bench {
         Some(signed.ok()?.iter().next()?.into())
     }
 
-    /// Does a job.
+    /// Runs a job.
     pub(crate) fn run(&self, work: &Work) -> Outcome<Product> {
         let kept = &mut *self.kept();
         match work {
@@ -160,7 +160,7 @@ impl Bench {
         kept.run(&Work::Prepare(job.clone()))
     }
 
-    /// Verdicts as the scheme gives them, each on evidence once however many nodes ask.
+    /// Returns the scheme's verdicts. Each piece of evidence is checked once, however many nodes ask.
     fn verify(&self, kept: &mut Kept, job: &VerifyJob) -> Outcome<Product> {
         let Kept { keys, verdicts, .. } = kept;
         let Some(keys) = keys.get(&job.epoch) else {
@@ -200,7 +200,7 @@ impl Kept {
         Outcome::from(ran).map(|output| self.env.take_keys(output))
     }
 
-    /// The verdict on the evidence of a block, found once however many nodes ask.
+    /// Returns the verdict on the evidence of a block, which is checked once however many nodes ask.
     fn verify_bundle(&mut self, work: &Work, job: &VerifyBundleJob) -> Outcome<Product> {
         let name = name(&job.evidence, |hasher| {
             for entry in &job.entries {
@@ -241,8 +241,8 @@ impl Kept {
     }
 }
 
-/// A name of evidence and of what it is said to prove, which `claims` enters. Two that share one are as
-/// unlikely as any two hashes of 128 bits, and nobody looks for them.
+/// Names evidence together with what it claims to prove, which `claims` feeds to the hasher. A collision is as
+/// unlikely as for any 128-bit hash, and there is no adversary searching for one.
 fn name(evidence: &[u8], claims: impl Fn(&mut XxHash3_64)) -> [u64; 2] {
     NAME_SEEDS.map(|seed| {
         let mut hasher = XxHash3_64::with_seed(seed);
@@ -262,7 +262,7 @@ fn name_claim(hasher: &mut XxHash3_64, epoch: Epoch, statement: &Statement, supp
     support.planes().hash(hasher);
 }
 
-/// A job of a machine.
+/// A job of a state machine.
 #[derive(Debug)]
 pub(crate) struct HornWork {
     work: Work,
@@ -272,7 +272,7 @@ pub(crate) struct HornWork {
 }
 
 impl HornWork {
-    /// What is to be done.
+    /// The work to be done.
     pub(crate) fn work(&self) -> &Work {
         &self.work
     }
@@ -281,13 +281,13 @@ impl HornWork {
 /// A job of a node: of the protocol, or of its broadcasts.
 #[derive(Debug)]
 pub(crate) enum NodeWork {
-    /// Of the protocol. Not in place: what waits for a lane is kept in tables.
+    /// Of the protocol. Boxed, since jobs waiting for a lane are kept in tables.
     Horn(Box<HornWork>),
     /// Of a broadcast in coded pieces.
     Code(CodedWork<Code>),
 }
 
-/// What a job of a node yields.
+/// The product of a node's job.
 #[derive(Debug)]
 pub(crate) enum NodeProduct {
     /// Of the protocol.
@@ -297,7 +297,7 @@ pub(crate) enum NodeProduct {
 }
 
 impl NodeWork {
-    /// What the protocol wants to be done.
+    /// The work of the protocol, if it is that.
     pub(crate) fn work(&self) -> Option<&Work> {
         match self {
             NodeWork::Horn(horn) => Some(horn.work()),

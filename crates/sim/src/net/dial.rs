@@ -1,36 +1,36 @@
-//! Connections that are made when they are first used.
+//! Connections that are established on first use.
 //!
-//! The first message waits for a round trip and a half, between QUIC's one (RFC 9000) and the two of TLS 1.3 over
-//! TCP (RFC 8446), and the uplink of the node that dials carries the bytes of the handshake with it. What follows
-//! waits until the connection stands. The other node answers on the same connection.
+//! The first message waits for one and a half round trips, which lies between QUIC's one (RFC 9000) and the two of
+//! TLS 1.3 over TCP (RFC 8446). The uplink of the dialling node carries the bytes of the handshake with it. Later
+//! messages wait until the connection is established. The other node answers on the same connection.
 
 use super::{Direction, Net};
 use crate::numbered::Numbered;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which connections are made when they are first used.
+/// Which connections are established on first use.
 #[derive(Clone, Debug)]
 pub struct Dial {
-    /// Bytes of a handshake on the uplink of the node that dials.
+    /// Bytes of a handshake on the uplink of the dialling node.
     pub bytes: u64,
-    /// By end: whether its connection does not exist from the begin.
+    /// For each end, whether its connection does not exist from the start.
     pub is_new: Arc<[bool]>,
 }
 
-/// The state of each end of a span; empty if all connections exist.
+/// State of each end of a span; empty if all connections exist.
 #[derive(Debug)]
 pub(super) struct Dials {
     bytes: u64,
-    /// From when on a connection takes another message at once.
+    /// When a connection starts to accept another message without delay.
     stands_ns: Numbered<u64>,
 }
 
-/// A connection that nobody has used.
+/// A connection that has not been used.
 const UNUSED: u64 = u64::MAX;
 
 impl Dials {
-    /// Of these ends.
+    /// Creates the state of these ends.
     pub(super) fn new(dial: Option<&Dial>, ends: Range<u32>) -> Self {
         let state = |is_new: &bool| if *is_new { UNUSED } else { 0 };
         let own = dial.map_or(&[][..], |dial| {
@@ -47,12 +47,12 @@ impl Dials {
         self.stands_ns.is_empty()
     }
 
-    /// A message that waited for its connection has left by then.
+    /// Records when a message that waited for its connection has left.
     pub(super) fn keep_until(&mut self, end: u32, until_ns: u64) {
         self.stands_ns[end] = until_ns;
     }
 
-    /// A first bit came over a connection: it stands for its receiver too.
+    /// A first bit came over a connection, so it is established for its receiver too.
     pub(super) fn answer(&mut self, end: u32, now: u64) {
         let stands_ns = &mut self.stands_ns[end];
         *stands_ns = now.min(*stands_ns);
@@ -60,8 +60,8 @@ impl Dials {
 }
 
 impl<M: Clone> Net<M> {
-    /// For how long a message waits for the connection of a direction, and the bytes of the handshake if it is the
-    /// first one.
+    /// How long a message waits for the connection of a direction, and the bytes of the handshake if it is the
+    /// first message.
     pub(super) fn dial(&self, now: u64, direction: Direction) -> (u64, u64) {
         let stands_ns = self.dials.stands_ns[direction.end as u32];
         if stands_ns != UNUSED {

@@ -1,4 +1,4 @@
-//! The way of a message: onto the wire, through loss and partitions, into the receiver's downlink.
+//! The path of a message: onto the wire, through loss and partitions, into the receiver's downlink.
 
 use super::queue::{Flight, mark};
 use super::{BIN_NS, Direction, NONE, Net, Next, Outgoing, PART, Sent, event};
@@ -11,10 +11,10 @@ const JITTER: u64 = 1;
 const LOSS: u64 = 2;
 const TAIL: u64 = 3;
 
-/// What the way does to a transmission.
+/// What happens to a transmission on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Its first bit arrives after so many nanoseconds.
+    /// Its first bit arrives after this many nanoseconds.
     Arrives(u64),
     Lost,
 }
@@ -107,7 +107,7 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Takes the uplink for a transmission; for how long.
+    /// Occupies the uplink for a transmission, and returns for how long.
     #[inline]
     fn occupy(&mut self, queue: &mut Windows, now: u64, from: u32, flight: &Flight) -> u64 {
         let bytes = flight.bytes;
@@ -127,8 +127,8 @@ impl<M: Clone> Net<M> {
         wire_ns
     }
 
-    /// Takes the place of a transmission in the downlink of its receiver, where it begins at `now` at
-    /// the earliest; when it ends.
+    /// Reserves the slot of a transmission in its receiver's downlink, starting at `now` at the earliest, and
+    /// returns when it ends.
     #[inline]
     fn take_place(&mut self, now: u64, to: u32, bytes: u64) -> u64 {
         let wire_ns = self.down_ns(self.hot[to].rate, bytes);
@@ -137,7 +137,7 @@ impl<M: Clone> Net<M> {
         hot.down_free_ns
     }
 
-    /// Where the series has the kinds of a bin.
+    /// Index in the series where the kinds of a bin start.
     #[inline]
     fn bin(&mut self, now: u64) -> usize {
         let bin = (now / BIN_NS) as usize * self.kinds;
@@ -147,7 +147,7 @@ impl<M: Clone> Net<M> {
         bin
     }
 
-    /// Draws jitter and loss, and looks at partitions.
+    /// Draws jitter and loss, and applies partitions.
     fn way(&mut self, now: u64, direction: Direction, bytes: u64, wire_ns: u64) -> Way {
         let Direction { node: from, end } = direction;
         let to = self.graph.peer(end);
@@ -165,7 +165,7 @@ impl<M: Clone> Net<M> {
             let packets = bytes.div_ceil(PACKET_BYTES).max(1);
             let loss = probability(self.link.loss_ppm, packets);
             if loss > 0 && draw(LOSS) < loss {
-                // Fast recovery takes a round trip, the loss of a tail waits for a timer.
+                // Fast recovery takes a round trip; the loss of a tail waits for a timer.
                 let one = probability(self.link.loss_ppm, 1);
                 let tail = u128::from(draw(TAIL)) * u128::from(loss) < u128::from(one) << 64;
                 let round_ns = base_ns + self.latency.base_ns(to, from);
@@ -184,13 +184,13 @@ impl<M: Clone> Net<M> {
             if cut.until_ns > cut.break_ns {
                 return Way::Lost;
             }
-            // The stream sends again when the way is free.
+            // The stream retransmits when the path is clear again.
             delay_ns = delay_ns.max((cut.until_ns - now).saturating_add(base_ns));
         }
         Way::Arrives(delay_ns)
     }
 
-    /// A transmission that nobody will receive.
+    /// Counts a transmission that will not be received.
     pub(crate) fn lose(&mut self, message: u32, bytes: u64) {
         self.balance.lost += bytes;
         if message < PART {
@@ -198,7 +198,8 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// A first bit arrives: takes the place in the receiver's downlink. When the message is there and looked at.
+    /// A first bit arrives: reserves the slot in the receiver's downlink, and returns when the message is complete
+    /// and handled.
     #[inline]
     pub(crate) fn settle(&mut self, event: &Event) -> u64 {
         if !self.dials.is_empty() {
@@ -210,8 +211,8 @@ impl<M: Clone> Net<M> {
         done_ns.max(last_ns).saturating_add(self.handle_ns)
     }
 
-    /// Takes the receiver's processor for a delivery that ends now; if it was not free all the time, when the
-    /// delivery ends instead.
+    /// Takes the receiver's processor for a delivery that ends now. If it was busy for part of the time, returns
+    /// when the delivery ends instead.
     #[inline]
     pub(crate) fn reserve(&mut self, now: u64, node: u32) -> Option<u64> {
         let hot = &mut self.hot[node];
@@ -229,7 +230,7 @@ fn probability(loss_ppm: u32, packets: u64) -> u64 {
     if loss_ppm == 0 {
         return 0;
     }
-    // All arrive with (1 - p)^packets: by squaring, in units of 2^-63, rounded down.
+    // All arrive with probability (1 - p)^packets, by squaring, in units of 2^-63, rounded down.
     let one = 1_u128 << 63;
     let mut square = one * u128::from(1_000_000 - loss_ppm.min(1_000_000)) / 1_000_000;
     let (mut all, mut left) = (one, packets);

@@ -1,23 +1,23 @@
-//! What nodes carry and compute over time: by class, and the busiest second of each node.
+//! Network and compute load over time: by class, and the busiest second of each node.
 
 use super::Net;
 use super::parts::Tally;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bins of the loads of classes, in nanoseconds.
+/// Bin length of the loads of classes, in nanoseconds.
 pub(crate) const LOAD_BIN_NS: u64 = 100_000_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What the nodes of a class did in a bin of time.
+/// Load of the nodes of a class in one bin of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Bytes whose transmission began.
+    /// Bytes whose transmission started.
     pub(crate) up: u64,
     /// Bytes that arrived.
     pub(crate) down: u64,
-    /// Nanoseconds of cores.
+    /// Core time in nanoseconds.
     pub(crate) cpu_ns: u64,
 }
 
@@ -34,9 +34,9 @@ impl std::ops::AddAssign for Load {
 pub(crate) struct Loads {
     class: Arc<[u16]>,
     classes: usize,
-    /// By bin, and there by class.
+    /// By bin, then by class.
     bins: Vec<Load>,
-    /// When the last byte was sent or received, and the last work ended.
+    /// When the last byte was sent or received, or the last work ended, whichever is later.
     until_ns: u64,
 }
 
@@ -50,25 +50,25 @@ impl Loads {
         }
     }
 
-    /// When the last byte was sent or received, and the last work ended: what comes later in a run are timers
-    /// that lead to nothing.
+    /// When the last byte was sent or received, or the last work ended, whichever is later. Only timers without
+    /// effect come later in a run.
     pub(crate) fn until_ns(&self) -> u64 {
         self.until_ns
     }
 
-    /// Work that was counted where it began ends then.
+    /// Records the end of work that was counted when it started.
     pub(crate) fn last_until(&mut self, end_ns: u64) {
         self.until_ns = self.until_ns.max(end_ns);
     }
 
-    /// Loads by the number of their bin and by class.
+    /// Loads by bin number and class.
     pub(crate) fn into_iter(self) -> impl Iterator<Item = (u64, u16, Load)> {
         let classes = self.classes.max(1);
         let loads = self.bins.into_iter().enumerate();
         loads.map(move |(i, load)| ((i / classes) as u64, (i % classes) as u16, load))
     }
 
-    /// Adds those of other nodes.
+    /// Adds the loads of other nodes.
     pub(crate) fn add(&mut self, other: &Loads) {
         self.last_until(other.until_ns);
         if self.bins.len() < other.bins.len() {
@@ -79,7 +79,7 @@ impl Loads {
         }
     }
 
-    /// What a node's class did at a time.
+    /// The load of a node's class at a given time.
     #[inline]
     pub(crate) fn at(&mut self, now_ns: u64, node: u32) -> &mut Load {
         self.last_until(now_ns);
@@ -90,7 +90,7 @@ impl Loads {
         &mut self.bins[first + usize::from(self.class[node as usize])]
     }
 
-    /// Counts work of a node on several cores, in a span of nanoseconds.
+    /// Counts a node's work on several cores over a span of nanoseconds.
     pub(crate) fn work(&mut self, node: u32, span: Range<u64>, cpu_ns: u64, tally: &mut Tally) {
         let Range {
             start: from_ns,
@@ -110,7 +110,7 @@ impl Loads {
 }
 
 impl<M: Clone> Net<M> {
-    /// Counts what arrived at a node and was handled.
+    /// Counts a message that arrived at a node and was handled.
     #[inline]
     pub(crate) fn received(&mut self, now: u64, node: u32, bytes: u64) {
         self.balance.delivered += bytes;
@@ -123,7 +123,7 @@ impl<M: Clone> Net<M> {
     }
 }
 
-/// Most of something in a second of the clock. What is added begins no earlier than what was before it.
+/// Maximum of an amount per second of the clock. Amounts must be added in order of their start times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Peak {
     pub(super) sum: u64,
@@ -132,12 +132,12 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
-    /// The most.
+    /// The maximum.
     pub(crate) fn most(&self) -> u64 {
         self.most.max(self.sum)
     }
 
-    /// Counts what takes some time into the seconds in which it is.
+    /// Spreads an amount over the seconds in which it occurs.
     #[inline]
     pub(crate) fn add(&mut self, start_ns: u64, for_ns: u64, amount: u64) {
         let second = start_ns / SECOND_NS;
@@ -165,7 +165,7 @@ impl Peak {
     }
 }
 
-/// The part of an amount that lies in a part of its time.
+/// The share of an amount that falls into part of its time.
 #[inline]
 pub(crate) fn share(amount: u64, part_ns: u64, of_ns: u64) -> u64 {
     (u128::from(amount) * u128::from(part_ns) / u128::from(of_ns.max(1))) as u64

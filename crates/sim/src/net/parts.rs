@@ -1,4 +1,4 @@
-//! What a network is made of: bandwidths, the state and the counts of a node, what is sent.
+//! The parts of a network: bandwidths, the state and counters of a node, messages to send.
 
 use super::dial::Dial;
 use super::loads::Peak;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// Bandwidth of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Bits a second that it sends.
+    /// Uplink rate in bits per second.
     pub up_bps: u64,
-    /// Bits a second that it receives.
+    /// Downlink rate in bits per second.
     pub down_bps: u64,
 }
 
 impl Rate {
-    /// Nanoseconds that `bytes` take at a rate of bits a second, rounded up.
+    /// Nanoseconds that `bytes` take at a rate in bits per second, rounded up.
     #[inline]
     pub(crate) fn wire_ns(bytes: u64, bps: u64) -> u64 {
         const BIT_NANOS: u64 = 8_000_000_000;
@@ -34,18 +34,18 @@ impl Rate {
     }
 }
 
-/// What happens when an uplink is free.
+/// What happens when an uplink becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Nothing.
     Nothing,
-    /// It goes on: by an event, or found out without one ([`Net::is_lazy`](super::Net::is_lazy)).
+    /// It continues, by an event or lazily ([`Net::is_lazy`](super::Net::is_lazy)).
     GoesOn,
-    /// The same, found out, and an event comes so that it is.
+    /// It continues lazily, and an event is scheduled to make sure of that.
     Reminded,
 }
 
-/// What an event of a node reads and writes: one cache line.
+/// State that every event of a node reads and writes: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Hot {
@@ -56,25 +56,25 @@ pub(crate) struct Hot {
     /// The time that a timer is set to; `u64::MAX` = none.
     pub(crate) armed_ns: u64,
     pub(crate) queue: Queue,
-    /// Tells the timer that counts from those before it.
+    /// Distinguishes the current timer from earlier ones.
     pub(crate) timer: u32,
     pub(crate) rate: u16,
-    /// Transmissions that it began; wraps.
+    /// Number of transmissions started; wraps.
     pub(crate) number: u16,
     /// What happens when the uplink is free.
     pub(crate) next: Next,
     /// Neither sends nor receives.
     pub(crate) down: bool,
-    /// A wrapper stands before its state machine.
+    /// The state machine has a wrapper.
     pub(crate) wrapped: bool,
-    /// What it does is told.
+    /// Its activity is recorded.
     pub(crate) followed: bool,
 }
 
 const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");
 
 impl Hot {
-    /// A node of which nothing is known but its bandwidth.
+    /// Creates the state of a node of which only the bandwidth is known.
     pub(crate) fn new(rate: u16) -> Self {
         Hot {
             up_free_ns: 0,
@@ -93,7 +93,7 @@ impl Hot {
     }
 }
 
-/// What a node has sent and received: one cache line of what a delivery counts, one of what sending does.
+/// What a node has sent and received: one cache line for the counters of a delivery, one for those of sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Tally {
@@ -101,12 +101,12 @@ pub struct Tally {
     pub bytes_up: u64,
     /// Bytes received.
     pub bytes_down: u64,
-    /// Time of its cores.
+    /// Core time.
     pub cpu_ns: u64,
     down: Peak,
-    /// Bytes that wait in the uplink.
+    /// Bytes waiting in the uplink.
     pub queue_bytes: u64,
-    /// Most of them.
+    /// Maximum of these.
     pub queue_peak_bytes: u64,
     pub(super) up: Peak,
     pub(super) jobs: Peak,
@@ -115,31 +115,31 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Most bits sent in a second of the clock.
+    /// Most bits sent in any one second of the clock.
     pub fn peak_1s_up_bps(&self) -> u64 {
         self.up.most().saturating_mul(8)
     }
 
-    /// Most bits received in a second of the clock.
+    /// Most bits received in any one second of the clock.
     pub fn peak_1s_down_bps(&self) -> u64 {
         self.down.most().saturating_mul(8)
     }
 
-    /// Most time of cores in a second of the clock, of jobs of [`INLINE_NS_MAX`] and more.
+    /// Most core time used in any one second of the clock by jobs of [`INLINE_NS_MAX`] or more.
     ///
     /// [`INLINE_NS_MAX`]: crate::charge::INLINE_NS_MAX
     pub(crate) fn peak_1s_jobs_ns(&self) -> u64 {
         self.jobs.most()
     }
 
-    /// Counts a transmission into the seconds in which it is on the wire.
+    /// Counts a transmission towards the seconds in which it is on the wire.
     #[inline]
     pub(super) fn transmit(&mut self, start_ns: u64, wire_ns: u64, bytes: u64) {
         self.bytes_up += bytes;
         self.up.add(start_ns, wire_ns, bytes);
     }
 
-    /// Counts what arrives.
+    /// Counts bytes that arrive.
     #[inline]
     pub(crate) fn receive(&mut self, now_ns: u64, bytes: u64) {
         self.bytes_down += bytes;
@@ -147,8 +147,8 @@ impl Tally {
     }
 }
 
-/// Bytes by what became of them. At any time what was offered is the sum of all others, of what waits
-/// and of what flies.
+/// Bytes by outcome. At any time the bytes offered are the sum of all others, of those waiting and of those in
+/// flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     /// Handed over by nodes.
@@ -161,7 +161,7 @@ pub struct Balance {
     pub lost: u64,
     /// Taken back from a queue by their sender.
     pub cancelled: u64,
-    /// Not queued because the queue was full, or the sender down.
+    /// Not queued because the queue was full or the sender down.
     pub dropped: u64,
 }
 
@@ -183,18 +183,18 @@ impl std::ops::AddAssign for Balance {
     }
 }
 
-/// What leaves for a node of another span.
+/// A transmission to a node of another span.
 #[derive(Debug)]
 pub(crate) struct Outgoing<M> {
     /// When its first bit arrives.
     pub(crate) time_ns: u64,
     pub(crate) sent: Departure,
-    /// Where.
+    /// The receiving node.
     pub(crate) node: u32,
     /// The receiver's number for the sender.
     pub(crate) back: u32,
     pub(crate) bytes: u32,
-    /// The message; none with a part that is not the last.
+    /// The message; none for a part that is not the last.
     pub(crate) message: Option<M>,
 }
 
@@ -216,59 +216,58 @@ pub(crate) struct Parcel {
     pub(crate) paced: bool,
 }
 
-/// An interval in which some nodes do not reach some others.
+/// An interval in which some nodes cannot reach some others.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) side: Vec<bool>,
-    /// Those outside of `side` reach nobody but those in it; without, the sides do not reach each
-    /// other.
+    /// If true, nodes outside `side` reach only those in it. Otherwise the two sides cannot reach each other.
     pub(crate) eclipse: bool,
     pub(crate) from_ns: u64,
     pub(crate) until_ns: u64,
-    /// Streams break after it: what would arrive later is lost.
+    /// Time after which streams are broken: what would arrive later is lost.
     pub(crate) break_ns: u64,
 }
 
 impl Cut {
-    /// Whether two nodes do not reach each other.
+    /// Whether two nodes cannot reach each other.
     pub(crate) fn parts(&self, a: u32, b: u32) -> bool {
         let (a, b) = (self.side[a as usize], self.side[b as usize]);
         if self.eclipse { !a && !b } else { a != b }
     }
 }
 
-/// What was sent of one kind in one bin of time.
+/// Traffic of one kind in one bin of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
 }
 
-/// Bins of the series, in nanoseconds.
+/// Bin length of the series, in nanoseconds.
 pub(crate) const BIN_NS: u64 = 10_000_000;
 
-/// What the network is made of.
+/// Configuration of a network.
 #[derive(Clone, Debug)]
 pub struct NetConfig {
-    /// Who is connected to whom.
+    /// The connections between nodes.
     pub graph: Arc<Graph>,
-    /// How long a bit is on its way.
+    /// Propagation times.
     pub latency: Arc<Latency>,
     /// Queues, transport and loss.
     pub link: Link,
-    /// Connections that are made when they are first used, if any are.
+    /// Connections that are established on first use, if any are.
     pub dial: Option<Dial>,
     /// Bandwidths.
     pub rates: Vec<Rate>,
     /// Index of each node's bandwidth.
     pub rate: Arc<[u16]>,
-    /// What handling a message takes at its receiver.
+    /// Time to handle a message at its receiver.
     pub handle_ns: u64,
-    /// Keys what is drawn.
+    /// Seed of the random draws.
     pub seed: u64,
-    /// Kinds of messages.
+    /// Number of message kinds.
     pub kinds: usize,
-    /// Whether any message is paced ([`Wire::is_paced`]): its sender waits for an uplink that becomes free.
+    /// Whether any message is paced ([`Wire::is_paced`]), so that its sender waits for the uplink to become free.
     ///
     /// [`Wire::is_paced`]: crate::role::Wire::is_paced
     pub paced: bool,

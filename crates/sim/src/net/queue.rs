@@ -1,38 +1,39 @@
-//! Transmissions, and the queue of a node's uplink: one list in the order of priorities.
+//! Transmissions, and the queue of a node's uplink: one list in priority order.
 
 use super::NONE;
 
-/// Classes of an uplink, best first.
+/// Priority classes of an uplink, best first.
 pub(crate) const PRIORITIES: usize = 4;
 
 /// Marks of a [`Flight`].
 pub(crate) mod mark {
-    /// Its sender hears when it has left the uplink.
+    /// Its sender is notified when it has left the uplink.
     pub(crate) const PACED: u8 = 1;
     /// A part of it was sent.
     pub(crate) const STARTED: u8 = 2;
 }
 
-/// A message that waits for its turn in an uplink, or a part of one.
+/// A message, or a part of one, waiting for its turn in an uplink.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
-    /// Bytes on the wire, those around the message included; of a message in parts what is left.
+    /// Bytes on the wire, including overhead. For a message sent in parts, the bytes left.
     pub(crate) bytes: u64,
     /// The message; [`NONE`] for a part that is not the last.
     pub(crate) message: u32,
     /// The sender's end of the connection.
     pub(crate) end: u32,
-    /// The next of a queue.
+    /// The next flight in the queue.
     pub(crate) next: u32,
     pub(crate) priority: u8,
     pub(crate) kind: u8,
     pub(crate) marks: u8,
 }
 
-/// Further receivers of a flight, at most.
+/// Maximum number of further receivers of a flight.
 pub(crate) const OTHERS: usize = 7;
 
-/// A flight, and who gets the same behind its receiver: a mesh has as many, so what is forwarded waits once.
+/// A flight, and further receivers of the same message after its own. There is room for those of a mesh, so a
+/// forwarded message waits only once.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     flight: Flight,
@@ -57,7 +58,7 @@ impl Place {
         &self.others[..usize::from(self.count)]
     }
 
-    /// Turns to the next receiver; false if there is none.
+    /// Moves on to the next receiver; false if there is none.
     #[inline]
     fn turn(&mut self) -> bool {
         let Some(end) = self.others().last().copied() else {
@@ -68,7 +69,7 @@ impl Place {
         true
     }
 
-    /// Leaves out a receiver that is not the only one; false if it is none.
+    /// Removes a receiver that is not the only one. Returns false if `end` is not a receiver or the only one.
     fn leave_out(&mut self, end: u32) -> bool {
         if self.flight.end == end {
             return self.turn();
@@ -82,16 +83,17 @@ impl Place {
     }
 }
 
-/// All that waits, by number.
+/// All waiting flights, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     places: Vec<Place>,
-    /// Free places, not chained through them: taking one need not wait for its memory.
+    /// Free slots. They are not chained through the slots themselves, so taking one need not wait for its memory.
     free: Vec<u32>,
 }
 
 impl Flights {
-    /// Places a flight to at most [`OTHERS`] other ends behind its own. A world ends long before 2^32 wait.
+    /// Stores a flight to its own end and at most [`OTHERS`] further ends. A world ends long before 2^32 flights
+    /// wait.
     #[inline]
     pub(crate) fn insert(&mut self, flight: Flight, others: &[u32]) -> u32 {
         let place = Place::new(flight, others);
@@ -109,7 +111,7 @@ impl Flights {
         self.places[index as usize].flight
     }
 
-    /// Turns to the next receiver of a flight, for the flight to the one before; none if that is the last.
+    /// Moves a flight on to its next receiver and returns the flight to the previous one; none if that is the last.
     #[inline]
     pub(crate) fn split(&mut self, index: u32) -> Option<Flight> {
         let place = &mut self.places[index as usize];
@@ -117,12 +119,13 @@ impl Flights {
         place.turn().then_some(flight)
     }
 
-    /// Leaves out a receiver of a flight that is not its only one; false if it is none.
+    /// Removes a receiver of a flight that is not its only one. Returns false if `end` is not a receiver or the
+    /// only one.
     pub(crate) fn leave_out(&mut self, index: u32, end: u32) -> bool {
         self.places[index as usize].leave_out(end)
     }
 
-    /// Flights that wait, each to all of its receivers.
+    /// Number of waiting flights, counting one for all of its receivers.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -144,7 +147,7 @@ impl std::ops::IndexMut<u32> for Flights {
     }
 }
 
-/// A list of flights in the order of priorities, then of insertion. The tails make insertion constant.
+/// A list of flights in order of priority, then of insertion. The tails make insertion constant-time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     pub(crate) head: u32,
@@ -162,7 +165,7 @@ impl Queue {
         self.head == NONE
     }
 
-    /// Inserts behind the flights of the same and of better priorities.
+    /// Inserts a flight after those of the same and of better priorities.
     #[inline]
     pub(crate) fn push(&mut self, flights: &mut Flights, index: u32) {
         let priority = usize::from(flights[index].priority);
@@ -178,7 +181,7 @@ impl Queue {
         self.tails[priority] = index;
     }
 
-    /// Inserts before the others of its priority: what was taken from there last.
+    /// Inserts a flight before the others of its priority: it was the last one taken from there.
     pub(crate) fn push_front(&mut self, flights: &mut Flights, index: u32) {
         let priority = usize::from(flights[index].priority);
         let before = self.tails[..priority]
@@ -195,7 +198,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first.
+    /// Takes the first flight.
     #[inline]
     pub(crate) fn pop(&mut self, flights: &mut Flights) -> Option<u32> {
         let index = self.head;
@@ -206,7 +209,7 @@ impl Queue {
         Some(index)
     }
 
-    /// Takes the first behind `previous` that fits; and what is before it then.
+    /// Takes the first flight after `previous` that matches, and also returns its new predecessor.
     fn take(
         &mut self,
         flights: &mut Flights,
@@ -229,7 +232,8 @@ impl Queue {
         }
     }
 
-    /// Takes all that fit, each before those in front of it, and chains them before `taken`.
+    /// Takes all flights that match and chains them in front of `taken`, each before the ones ahead of it in the
+    /// queue.
     pub(crate) fn take_all(
         &mut self,
         flights: &mut Flights,
@@ -307,7 +311,7 @@ mod tests {
         let taken = queue.take(&mut flights, NONE, |f| f.end == 3);
         assert_eq!(taken.map(|(_, i)| flights.remove(i).end), Some(3));
         assert_eq!(queue.take(&mut flights, NONE, |f| f.end == 9), None);
-        // The tail of priority 0 is taken: what comes next goes behind the one before it.
+        // The tail of priority 0 is taken, so the next flight goes after the one before it.
         let taken = queue.take(&mut flights, NONE, |f| f.end == 4).unwrap();
         assert_eq!(flights[taken.0].end, 1);
         flights.remove(taken.1);

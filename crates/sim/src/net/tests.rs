@@ -1,5 +1,5 @@
-//! Times computed by hand, and what becomes of every byte. The nodes send directly: a payload of
-//! s bytes is a message of s + 6.
+//! Times computed by hand, and the fate of every byte. The nodes send directly: a payload of s bytes is a message
+//! of s + 6.
 
 use super::*;
 use crate::charge::Processor;
@@ -28,7 +28,7 @@ impl Probe<Node> for Log {
     }
 }
 
-/// Nodes with their bandwidths in bits a second (up, down), and regions of the built-in matrix.
+/// Nodes with their bandwidths in bits per second (up, down), and regions of the built-in matrix.
 struct Setup {
     rates: Vec<(u64, u64)>,
     latency: scenario::Latency,
@@ -108,7 +108,7 @@ impl Setup {
         World::new(roles, &config, Log::default())
     }
 
-    /// The arrivals of messages of so many bytes, sent at (ms, node, bytes).
+    /// The arrivals of messages of the given sizes, sent at (ms, node, bytes).
     fn arrivals(&self, messages: &[(u64, u32, u64)]) -> Vec<(u64, u32, u32)> {
         let mut world = self.world();
         publish(&mut world, messages);
@@ -117,7 +117,7 @@ impl Setup {
     }
 }
 
-/// What arrived, by time.
+/// Takes the arrivals so far, by time.
 fn take(world: &mut World<Node, Log>) -> Vec<(u64, u32, u32)> {
     let mut arrived = world.probe().0.clone();
     arrived.sort_unstable();
@@ -131,7 +131,7 @@ fn publish(world: &mut World<Node, Log>, messages: &[(u64, u32, u64)]) {
     }
 }
 
-/// Runs to the end; after each event no byte is missing.
+/// Runs to the end, checking after each event that no byte is missing.
 fn run(world: &mut World<Node, Log>) {
     loop {
         let pause = world.run_until(Time::MAX, 1).unwrap();
@@ -151,10 +151,10 @@ const MBIT: u64 = 1_000_000;
 
 #[test]
 fn two_nodes_whichever_side_is_slower() {
-    // 1000 bytes are 1 ms at 8 Mbit/s and half of it at 16.
+    // 1000 bytes take 1 ms at 8 Mbit/s and half of that at 16.
     let up_slower = Setup::constant(&[(8 * MBIT, MBIT), (MBIT, 16 * MBIT)], 10, &[(0, 1)]);
     let sent = [(0, 0, 1000), (0, 0, 1000)];
-    // The first bit is there after 10 ms, the last leaves after 1 ms: 11; the second is sent then.
+    // The first bit arrives after 10 ms and the last leaves after 1 ms, so 11; the second message is sent then.
     assert_eq!(
         up_slower.arrivals(&sent),
         [(11 * MS, 1, 0), (12 * MS, 1, 1)]
@@ -172,8 +172,8 @@ fn two_nodes_whichever_side_is_slower() {
 
 #[test]
 fn a_message_takes_its_place_when_it_arrives() {
-    // From Australia to Europe 165 ms, from the east of North America 70; both uplinks are fast, the
-    // downlink takes a second.
+    // 165 ms from Australia to Europe, 70 ms from the east of North America. Both uplinks are fast, the downlink
+    // takes a second.
     let setup = Setup {
         latency: scenario::Latency::Regions {
             matrix: "libp2p-2025".into(),
@@ -187,7 +187,7 @@ fn a_message_takes_its_place_when_it_arrives() {
             &[(0, 2), (1, 2)],
         )
     };
-    // Sent later, but there first: 50 + 70 ms before 165.
+    // Sent later, but arrives first: 50 + 70 ms is before 165.
     let sent = [(0, 0, 1_000_000), (50, 1, 1_000_000)];
     assert_eq!(
         setup.arrivals(&sent),
@@ -203,7 +203,7 @@ fn handling_takes_time_and_waits_for_the_processor() {
         &[(0, 2), (1, 2)],
     );
     setup.handle_ns = 3 * MS;
-    // Both are there after 11 and 11.1 ms, and handled one after the other.
+    // They arrive after 11 and 11.1 ms, and are handled one after the other.
     let arrivals = setup.arrivals(&[(0, 0, 1000), (0, 1, 1000)]);
     assert_eq!(arrivals, [(14 * MS, 2, 0), (17 * MS, 2, 1)]);
 }
@@ -226,19 +226,19 @@ fn fair_uplinks_finish_together() {
     let rates: Vec<(u64, u64)> = (0..9).map(|_| (80 * MBIT, 800 * MBIT)).collect();
     let edges: Vec<(u32, u32)> = (1..9).map(|node| (0, node)).collect();
     let mut setup = Setup::constant(&rates, 10, &edges);
-    // A megabyte takes 100 ms; one after the other, the k-th is there after 10 + 100·k.
+    // A megabyte takes 100 ms. One after the other, the k-th arrives after 10 + 100·k.
     let fifo = setup.arrivals(&[(0, 0, 1_000_000)]);
     let times: Vec<u64> = fifo.iter().map(|(ns, ..)| ns / MS).collect();
     assert_eq!(times, [110, 210, 310, 410, 510, 610, 710, 810]);
     setup.link.uplink = scenario::Uplink::Fair;
     let fair = setup.arrivals(&[(0, 0, 1_000_000)]);
-    // In turn, 65,536 bytes (6.6 ms) each; the last rests of 16,960 bytes, 1.7 ms, end together. The
-    // first was alone at first, so it is a turn ahead.
+    // In turn, 65,536 bytes (6.6 ms) each; the last remainders of 16,960 bytes, 1.7 ms, end together. The first
+    // connection was alone at the start, so it is a turn ahead.
     let times: Vec<u64> = fair.iter().map(|(ns, ..)| ns / MS).collect();
     assert_eq!(times, [752, 799, 801, 803, 804, 806, 808, 810]);
 }
 
-/// Round trips that a cold connection takes beyond the first way, with bandwidth to spare.
+/// Round trips that a cold connection takes beyond the first one-way trip, with bandwidth to spare.
 fn cold_round_trips(bytes: u64, window_bytes_max: u64) -> u64 {
     let fast = 1_000_000_000_000_000;
     let mut setup = Setup::constant(&[(fast, fast), (fast, fast)], 100, &[(0, 1)]);
@@ -272,7 +272,7 @@ fn a_window_is_warm_until_it_idles() {
     let fast = 1_000_000_000_000;
     let mut setup = Setup::constant(&[(fast, fast), (fast, fast)], 100, &[(0, 1)]);
     setup.link.transport = Transport::Window;
-    // 118,750 bytes are there after 700 ms and acknowledged at 800; the window is warm until 1800.
+    // 118,750 bytes arrive after 700 ms and are acknowledged at 800; the window is warm until 1800.
     let sent = [(0, 0, 118_750), (900, 0, 118_750), (2900, 0, 118_750)];
     let times: Vec<u64> = setup
         .arrivals(&sent)
@@ -297,7 +297,7 @@ fn a_lost_packet_makes_its_message_late() {
             .map(|(ns, _, item)| ns / MS - u64::from(*item) * 10_000);
         delays.filter(|&delay| delay == ms).count()
     };
-    // A message of one packet is its own tail: two round trips and a half.
+    // A message of one packet is its own tail: two and a half round trips.
     assert_eq!(late(100) + late(600), 2000);
     // 200 ± 13.4; five deviations.
     assert!((133..=267).contains(&late(600)), "{}", late(600));
@@ -309,7 +309,7 @@ fn the_largest_message_at_the_least_rate_does_not_overflow() {
     let mut world = setup.world();
     publish(&mut world, &[(0, 0, 1 << 31)]);
     let error = world.run_until(Time::MAX, 100).unwrap_err();
-    // 2^31 bytes and those around them: more than 500 years.
+    // 2^31 bytes and the overhead: more than 500 years.
     assert!(
         matches!(
             error,
@@ -378,7 +378,7 @@ fn draws_of_a_link_are_its_own() {
     };
     let sent = [(0, 0, 1000), (1, 0, 1000), (5, 0, 1000)];
     let alone = setup.arrivals(&sent);
-    // Another node, connected to one of them, that receives and is not heard of.
+    // Another node, connected to one of them, that only receives.
     setup.rates.push((fast, fast));
     setup.regions.push(0);
     setup.edges.push((2, 3));
@@ -423,8 +423,8 @@ fn a_node_that_is_down_neither_sends_nor_receives() {
 /// Peers of node 0 in [`sent_but_for`].
 const PEERS: u32 = 10;
 
-/// Node 0 sends messages, numbers of so many bytes, to peers by its number for them; what it takes back
-/// then, a message to a peer, is in nobody's way. What arrives, and at which peer.
+/// Node 0 sends messages, each of a number of bytes, to peers by its numbers for them. It then cancels one message
+/// to one peer, which must not affect the others. Returns what arrives, and at which peer.
 fn sent_but_for(
     link: Link,
     messages: &[(u64, &[u64])],
@@ -506,21 +506,21 @@ fn what_is_taken_back_gives_its_turn_to_the_next() {
         uplink: scenario::Uplink::Fair,
         ..Link::default()
     };
-    // The first is on its way, the second has the turn of its connection, the third waits behind it.
+    // The first is in flight, the second has the turn of its connection, the third waits behind it.
     let messages: [(u64, &[u64]); 3] = [(5000, &[0]), (4000, &[0]), (3000, &[0])];
     for link in [Link::default(), window.clone(), fair.clone()] {
         let arrived = |cancelled| sent_but_for(link.clone(), &messages, 0, cancelled);
         assert_eq!(arrived(1), [(0, 0), (2, 0)]);
         assert_eq!(arrived(2), [(0, 0), (1, 0)]);
     }
-    // The turn of a connection that has nothing left does not end those of others.
+    // Ending the turn of a connection that has nothing left does not end those of others.
     let messages: [(u64, &[u64]); 3] = [(5000, &[0]), (4000, &[0]), (3000, &[1])];
     for link in [Link::default(), window, fair] {
         assert_eq!(sent_but_for(link, &messages, 0, 1), [(0, 0), (2, 1)]);
     }
 }
 
-/// What goes to many waits once for eight of them, and each receiver can be taken back by itself.
+/// A message to many waits once for every eight receivers, and can be cancelled for each receiver separately.
 #[test]
 fn what_is_taken_back_from_one_receiver_goes_to_the_others() {
     let to: [u64; PEERS as usize] = [7, 0, 3, 9, 4, 1, 8, 2, 6, 5];
@@ -549,10 +549,10 @@ fn a_connection_is_made_when_it_is_first_used() {
         run(&mut world);
         (take(&mut world), world.balance().delivered)
     };
-    // One message of 1 ms, one behind it, and after 100 ms an answer and another one.
+    // One message of 1 ms, one behind it, and after 100 ms an answer and another message.
     let sent = [(0, 0, 1000), (0, 0, 1000), (100, 1, 1000), (200, 0, 1000)];
     let existing = [(11, 1, 0), (12, 1, 1), (111, 0, 2), (211, 1, 3)];
-    // The first waits for 30 ms and brings as many bytes as itself; the second is behind it.
+    // The first waits for 30 ms and brings as many bytes again as it has itself; the second is behind it.
     let dialled = [(42, 1, 0), (43, 1, 1), (111, 0, 2), (211, 1, 3)];
     let ms = |all: [(u64, u32, u32); 4]| all.map(|(ms, node, item)| (ms * MS, node, item)).to_vec();
     assert_eq!(arrivals(false, &sent), (ms(existing), 4000));

@@ -1,26 +1,26 @@
-//! Connections with a state: a congestion window, or a turn among others.
+//! Connections with state: a congestion window, or a turn among others.
 //!
-//! With `transport = "window"` bytes in flight are at most the window of the connection: it begins
-//! with `initial_window_bytes` (RFC 6928), grows by what is acknowledged, so doubles in a round trip
-//! (RFC 5681, slow start), up to `window_bytes_max`, and begins anew after `idle_reset_ms`. A message
-//! leaves in parts of at most a quarter of the window, so that a long transmission is acknowledged as
-//! it goes. With `uplink = "fair"` connections send 64 KiB in turn.
+//! With `transport = "window"`, bytes in flight are limited to the connection's window. The window starts at
+//! `initial_window_bytes` (RFC 6928), grows by the bytes acknowledged, so it doubles per round trip (RFC 5681, slow
+//! start), up to `window_bytes_max`, and starts over after `idle_reset_ms`. A message leaves in parts of at most a
+//! quarter of the window, so that a long transmission is acknowledged along the way. With `uplink = "fair"`,
+//! connections send 64 KiB in turn.
 
 use super::queue::{Flight, Queue, mark};
 use super::{Direction, FAIR_PART_BYTES, NONE, Net, event};
 use crate::windows::{Event, Windows};
 
-/// The state of one direction of a connection.
+/// State of one direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
     window: u64,
     flying: u64,
-    /// When something last moved.
+    /// Time of the last activity.
     active_ns: u64,
-    /// When the last part arrives: a stream keeps its order.
+    /// When the last part arrives, since a stream keeps its order.
     arrives_ns: u64,
     pub(super) waiting: Queue,
-    /// Whether it is in the turns, or a flight of it in the node's queue.
+    /// Whether it is listed among the turns, or has a flight in the node's queue.
     pub(super) listed: bool,
 }
 
@@ -36,7 +36,7 @@ impl Connection {
         }
     }
 
-    /// After a loss: seven tenths of the window.
+    /// Reduces the window to seven tenths after a loss.
     pub(super) fn cut(&mut self, least: u64) {
         self.window = (self.window / 10).saturating_mul(7).max(least);
     }
@@ -53,8 +53,8 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Lets a connection have its next turn: in the ring of a fair uplink, or by its first flight in
-    /// the queue of priorities. False if nothing of it waits.
+    /// Schedules the next turn of a connection: in the ring of a fair uplink, or through its first flight in the
+    /// priority queue. Returns false if it has nothing waiting.
     pub(super) fn list(&mut self, from: u32, end: usize) -> bool {
         let connection = &mut self.connections[end as u32];
         if connection.waiting.is_empty() {
@@ -76,7 +76,7 @@ impl<M: Clone> Net<M> {
         true
     }
 
-    /// The next part that a window has room for. What has no room waits for an acknowledgement.
+    /// The next part that fits its window. What does not fit waits for an acknowledgement.
     pub(super) fn next_part(&mut self, now: u64, from: u32) -> Option<Flight> {
         loop {
             let index = match self.turns.get_mut(from) {
@@ -86,7 +86,7 @@ impl<M: Clone> Net<M> {
                     connection.listed = false;
                     match connection.waiting.pop(&mut self.flights) {
                         Some(index) => index,
-                        // All that had a turn was taken back.
+                        // Everything that had this turn was cancelled.
                         None => continue,
                     }
                 }
@@ -103,7 +103,7 @@ impl<M: Clone> Net<M> {
         }
     }
 
-    /// Cuts off what the connection may send now; none if nothing.
+    /// Cuts off the part that the connection may send now, if any.
     fn cut_part(&mut self, now: u64, from: u32, index: u32) -> Option<Flight> {
         let flight = self.flights[index];
         let end = flight.end as usize;
@@ -147,8 +147,8 @@ impl<M: Clone> Net<M> {
         Some(part)
     }
 
-    /// Counts a part into its window, asks for its acknowledgement, and keeps the order of the stream:
-    /// when its first bit arrives.
+    /// Counts a part towards its window and schedules its acknowledgement. Returns when its first bit arrives,
+    /// keeping the order of the stream.
     pub(super) fn track(
         &mut self,
         queue: &mut Windows,
@@ -159,7 +159,7 @@ impl<M: Clone> Net<M> {
         bytes: u64,
     ) -> u64 {
         let to = self.graph.peer(direction.end);
-        // As many ends as flights can name.
+        // Flights can name every end.
         let end = direction.end as u32;
         let connection = &mut self.connections[end];
         connection.flying += bytes;
@@ -168,13 +168,13 @@ impl<M: Clone> Net<M> {
         connection.arrives_ns = first_ns.saturating_add(wire_ns);
         let back_ns = self.latency.base_ns(to, direction.node);
         let at_ns = connection.arrives_ns.saturating_add(back_ns);
-        // A part is less than a message.
+        // A part is smaller than a message.
         let receipt = [end, bytes as u32];
         queue.push_with(at_ns, direction.node, event::ACKNOWLEDGED, 0, receipt);
         first_ns
     }
 
-    /// A part was acknowledged: the window grows, and what waits for room goes on.
+    /// A part was acknowledged: the window grows, and flights waiting for room continue.
     pub(crate) fn acknowledged(&mut self, queue: &mut Windows, receipt: &Event) {
         let (now, from, end) = (receipt.time_ns, receipt.node, receipt.more[0]);
         let bytes = u64::from(receipt.more[1]);

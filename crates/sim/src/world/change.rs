@@ -13,30 +13,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What changes at a time.
+/// A change of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A node is cut off from the network: what it sends or would receive is lost. Its state stays,
-    /// its jobs go on.
+    /// A node is cut off from the network: what it sends or would receive is lost. Its state stays, and its jobs
+    /// continue.
     Down(u32),
-    /// It is there again.
+    /// A node is up again.
     Up(u32),
-    /// It is there again and has forgotten everything: a new state machine takes its place
-    /// (`World::set_restart`), and results of jobs before are none for it.
+    /// A node is up again and has forgotten everything: a new state machine replaces its old one
+    /// (`World::set_restart`), and results of earlier jobs mean nothing to it.
     UpAnew(u32),
-    /// A node gets another bandwidth.
+    /// A node's bandwidth changes.
     Link(u32, Rate),
     /// Work on a node takes this percentage of its cost.
     Speed(u32, u64),
-    /// The connections that a partition or an eclipse, numbered in order, parts break (false), or are
-    /// there again (true).
+    /// The connections cut by a partition or an eclipse (numbered in order) break (false) or are back (true).
     Across(usize, bool),
 }
 
-/// How nodes begin anew.
+/// How nodes restart.
 pub(super) struct Restart<R> {
     role: Option<Box<NewRole<R>>>,
-    /// How often each node did.
+    /// Number of restarts of each node.
     counts: BTreeMap<u32, u32>,
 }
 
@@ -58,10 +57,10 @@ impl<R> fmt::Debug for Restart<R> {
 }
 
 impl<R: Role, W: Probe<R>> World<R, W> {
-    /// Lets something change at a time, now or later, before anything else that happens then.
+    /// Schedules a change at a given time, now or later, before anything else that happens then.
     ///
     /// # Panics
-    /// If the time is over.
+    /// If the time is in the past.
     pub fn change(&mut self, at: Time, change: Change) {
         assert!(at >= self.now(), "a change at a time that is over");
         let key = (at.as_nanos(), self.changes_count);
@@ -69,17 +68,17 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         self.changes.insert(key, change);
     }
 
-    /// Cuts one side of the nodes off from the other for an interval. Streams break `break_ns` after its
-    /// begin: what would arrive later is lost, and both ends hear of it; an interval that ends
-    /// before only delays.
+    /// Cuts one side of the nodes off from the other for an interval. Streams break `break_ns` after its start:
+    /// what would arrive later is lost, and both ends are notified. An interval that ends before then only delays
+    /// traffic.
     ///
     /// # Panics
-    /// If there is not one entry for each node, or the interval has begun.
+    /// If there is not one entry for each node, or the interval has started.
     pub fn partition(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64) {
         self.cut(side, interval, break_ns, false);
     }
 
-    /// Lets all nodes but those of `side` reach nobody but these for an interval.
+    /// For an interval, lets all nodes outside `side` reach only the nodes in it.
     ///
     /// # Panics
     /// As [`World::partition`].
@@ -112,7 +111,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Puts a wrapper before a node's state machine, outside of those that are there.
+    /// Adds a wrapper to a node's state machine, outside any existing ones.
     pub fn wrap(&mut self, node: u32, wrap: Box<dyn Wrap<R>>) {
         let span = self.span_mut(node);
         span.net.hot[node].wrapped = true;
@@ -120,10 +119,10 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         span.settle(node);
     }
 
-    /// Sets a node's clock ahead, before anything happens.
+    /// Sets a node's clock ahead, before the run starts.
     ///
     /// # Panics
-    /// If something has happened.
+    /// If an event has already happened.
     pub(crate) fn skew(&mut self, node: u32, ahead_ns: u64) {
         assert_eq!(self.events(), 0, "clocks are set before a run");
         let span = self.span_mut(node);
@@ -136,7 +135,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         span.settle(node);
     }
 
-    /// Sets how a node begins anew: its connections, its number, and which restart of it this is.
+    /// Sets how a node restarts. The function gets the graph, the node's number and the count of its restarts.
     pub(crate) fn set_restart(&mut self, restart: impl Fn(&Graph, u32, u32) -> R + 'static) {
         self.restart = Restart {
             role: Some(Box::new(restart)),
@@ -202,7 +201,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         self.span(node).net.hot[node].down
     }
 
-    /// A node is down, or up again: everybody sees it in its connections.
+    /// Marks a node as down or up again, as every connection to it sees.
     fn set_down(&mut self, node: u32, down: bool) {
         self.span_mut(node).net.hot[node].down = down;
         let mut all = (*self.spans[0].net.down).clone();
@@ -216,7 +215,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Tells both ends of all connections that a cut parts.
+    /// Notifies both ends of all connections that a cut separates.
     fn tell_across(&mut self, cut: usize, up: bool) {
         let Some(cut) = self.spans[0].net.cuts.get(cut).cloned() else {
             return;
@@ -237,12 +236,12 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// What work takes at a node, in percent of its cost.
+    /// Duration of work at a node, as a percentage of its cost.
     pub fn factor_pct(&self, node: u32) -> u64 {
         self.span(node).compute.factor_pct(node)
     }
 
-    /// Tells both ends of all connections of a node that they are gone, or there again.
+    /// Notifies both ends of all connections of a node that they are gone, or back.
     fn tell_neighbours(&mut self, node: u32, up: bool) {
         let input = |peer: u32| {
             let peer = Peer(u64::from(peer));

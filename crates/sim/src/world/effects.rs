@@ -1,4 +1,4 @@
-//! What roles want done, through the wrappers that a node may have.
+//! Carries out the outputs of roles, through the wrappers that a node may have.
 
 use super::seen::Sight;
 use super::span::Span;
@@ -9,7 +9,7 @@ use crate::net::{Direction, Parcel};
 use crate::role::{Input, Labour, Output, Role, Wire};
 use alphorn_types::Time;
 
-/// What a role is told of a job that ended.
+/// The input that reports a finished job to a role.
 fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
     Input::Finished {
         job: done.job,
@@ -19,10 +19,11 @@ fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
     }
 }
 
-/// What stands before a node's state machine, the innermost first.
+/// The wrappers of a node's state machine, innermost first.
 pub(super) type Wraps<R> = Vec<Box<dyn Wrap<R>>>;
 
-/// What wrappers leave of an input, and behind `own` what they want themselves.
+/// Passes an input through the wrappers and returns what is left of it. Outputs of the wrappers themselves are
+/// added to `own`.
 #[inline]
 pub(super) fn pass<R: Role>(
     wraps: &mut [Box<dyn Wrap<R>>],
@@ -34,7 +35,7 @@ pub(super) fn pass<R: Role>(
     wraps.try_fold(input, |input, wrap| wrap.input(now, input, own))
 }
 
-/// What wrappers make of an output.
+/// Passes an output through the wrappers.
 #[cold]
 fn through<R: Role>(
     wraps: &mut [Box<dyn Wrap<R>>],
@@ -91,7 +92,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Gives a message to the uplink, once for each receiver. Peers that are none are left out.
+    /// Gives a message to the uplink, once for each receiver. Unknown peers are left out.
     #[inline]
     pub(super) fn send_now(&mut self, node: u32, to: &Peers, message: R::Message, priority: u8) {
         let holders = to.len() as u32;
@@ -132,7 +133,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Tells a role of the jobs that ended, through the wrappers.
+    /// Notifies a role of the jobs that ended, through the wrappers.
     #[cold]
     fn finish_jobs(&mut self, node: u32, wraps: &mut [Box<dyn Wrap<R>>]) {
         let now = self.time_at(node);
@@ -157,7 +158,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// The wrappers of a node, which has none until it has settled.
+    /// Takes the wrappers of a node, which has none until it has settled.
     #[inline]
     pub(super) fn take_wraps(&mut self, node: u32) -> Wraps<R> {
         match self.net.hot[node].wrapped {
@@ -172,7 +173,7 @@ impl<R: Role> Span<R> {
         self.settle_through(node, wraps, Vec::new());
     }
 
-    /// The same: what the role wants goes through the wrappers; what these want themselves, `own`, does not.
+    /// The same for given wrappers. The role's outputs go through the wrappers; their own outputs, `own`, do not.
     #[inline]
     pub(super) fn settle_through(&mut self, node: u32, mut wraps: Wraps<R>, own: Vec<Output<R>>) {
         if !own.is_empty() {

@@ -1,4 +1,4 @@
-//! What a few nodes do, told as a live node tells of itself: sessions, jobs, traffic, peers.
+//! Traces what a few nodes do, in the records of a live node: sessions, jobs, traffic, peers.
 
 use super::span::Span;
 use super::{Probe, World, node_name, signed};
@@ -11,14 +11,15 @@ use alphorn_types::trace::Event;
 use alphorn_worker::{End, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often the traffic of a node is told.
+/// How often the traffic of a node is recorded.
 const TRAFFIC_NS: u64 = 1_000_000_000;
-/// What is told of all nodes together, the first of each: jobs, sessions, lines about traffic, faults.
+/// Limits on what is recorded, over all nodes together, keeping the first of each: jobs, sessions, traffic records,
+/// faults.
 pub(crate) const JOBS_MAX: usize = 16_384;
 pub(crate) const SESSIONS_MAX: usize = 2_048;
 pub(crate) const TRAFFIC_MAX: usize = 8_192;
 pub(crate) const FAULTS_MAX: usize = 2_048;
-/// Neighbours of a node that are told.
+/// Maximum number of a node's neighbours recorded.
 pub(crate) const PEERS_MAX: usize = 64;
 
 /// A job that has not ended.
@@ -30,17 +31,17 @@ struct Submitted {
     prior_ns: u64,
 }
 
-/// What is known of a node.
+/// What is known about a node.
 #[derive(Debug, Default)]
 struct Account {
     jobs: BTreeMap<JobId, Submitted>,
     sessions: BTreeSet<SessionId>,
-    /// What may still be told.
+    /// How many may still be recorded.
     jobs_left: usize,
     sessions_left: usize,
     traffic_left: usize,
     faults_left: usize,
-    /// Bytes received and sent since they were last told, by kind of message.
+    /// Bytes received and sent since they were last recorded, by kind of message.
     moved: Vec<[u64; 2]>,
 }
 
@@ -48,11 +49,11 @@ struct Account {
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     accounts: BTreeMap<u32, Account>,
-    /// When traffic is told next.
+    /// When traffic is next recorded.
     traffic_ns: u64,
 }
 
-/// The name of an end, as a live node has it.
+/// Name of an outcome, as in a live node.
 fn outcome(end: &End) -> &'static str {
     match end {
         End::Ran => "done",
@@ -64,7 +65,7 @@ fn outcome(end: &End) -> &'static str {
 }
 
 impl<R: Role, W: Probe<R>> World<R, W> {
-    /// From now on tells what these nodes do, as a live node would tell it: to be taken with the trace.
+    /// From now on records what these nodes do, as a live node would. The records are taken with the trace.
     pub(crate) fn follow(&mut self, nodes: &[u32]) {
         let (several, now_ns) = (nodes.len().max(1), self.now().as_nanos());
         for &node in nodes {
@@ -85,12 +86,12 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Tells of neighbours of a node that it is connected to them.
+    /// Records that a node is connected to these neighbours.
     pub(crate) fn tell_peers(&mut self, node: u32, numbers: &[u32]) {
         self.span_mut(node).tell_peers(node, numbers);
     }
 
-    /// Tells the traffic of the nodes that are followed, if a second has passed since the last time.
+    /// Records the traffic of the followed nodes, if a second has passed since the last time.
     pub(super) fn tell_traffic(&mut self) {
         let now_ns = self.now().as_nanos();
         for span in &mut self.spans {
@@ -101,7 +102,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         }
     }
 
-    /// Tells what is left when a run ends: the traffic of its last second.
+    /// Records what is left when a run ends: the traffic of its last second.
     pub(crate) fn end_trace(&mut self) {
         for span in &mut self.spans {
             span.follower.traffic_ns = 0;
@@ -125,7 +126,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// What a node wants done.
+    /// Records an output of a node.
     #[cold]
     pub(super) fn follow_output(&mut self, node: u32, output: &Output<R>) {
         match output {
@@ -156,7 +157,7 @@ impl<R: Role> Span<R> {
             return;
         };
         let features = request.work.features();
-        // What takes no time is no work of a lane.
+        // Work that takes no time does not occupy a lane.
         if features.prior_ns == 0 || account.jobs_left == 0 {
             return;
         }
@@ -183,7 +184,7 @@ impl<R: Role> Span<R> {
         self.tell(node, event);
     }
 
-    /// A job of a node ended.
+    /// Records that a job of a node ended.
     #[cold]
     pub(super) fn follow_end(&mut self, node: u32, done: &Done<R::Work>) {
         let (now_ns, begin_ns) = (self.now_ns, self.tracer.begin_ns);
@@ -193,7 +194,7 @@ impl<R: Role> Span<R> {
         let Some(job) = account.jobs.remove(&done.job) else {
             return;
         };
-        // What is done in line has no lane.
+        // Work done inline has no lane.
         if (done.ran.is_none() && done.end == End::Ran) || account.jobs_left == 0 {
             return;
         }
@@ -220,7 +221,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// A message for a node is there.
+    /// Counts a message that arrived at a node.
     #[cold]
     pub(super) fn follow_received(&mut self, node: u32, index: u32) {
         let message = self.net.messages.get(index);

@@ -1,5 +1,5 @@
-//! What a node sends behind work that it did itself: it leaves when the work is done, and what the node sends
-//! after it leaves behind it, as on one thread.
+//! Messages that a node sends after doing work itself. They leave when the work is done, and anything the node
+//! sends later leaves after them, as on a single thread.
 
 use super::kind;
 use super::span::Span;
@@ -9,7 +9,7 @@ use crate::role::{Role, Wire};
 use alphorn_proto::Peer;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A message that waits for its sender's work.
+/// A message waiting for its sender's work.
 #[derive(Debug)]
 struct Held<M> {
     due_ns: u64,
@@ -18,14 +18,14 @@ struct Held<M> {
     priority: u8,
 }
 
-/// The work that a node did last, and what waits for it, in its order.
+/// End of the last work a node did, and the messages waiting for it, in order.
 #[derive(Debug)]
 struct Hold<M> {
     until_ns: u64,
     waiting: VecDeque<Held<M>>,
 }
 
-/// What the nodes of a span hold back; empty where no node works itself.
+/// What the nodes of a span hold back; empty if no node works itself.
 #[derive(Debug)]
 pub(super) struct Holds<M>(BTreeMap<u32, Hold<M>>);
 
@@ -36,7 +36,7 @@ impl<M> Default for Holds<M> {
 }
 
 impl<M> Holds<M> {
-    /// A node works until then.
+    /// Records that a node works until then.
     fn work(&mut self, node: u32, until_ns: u64) {
         let idle = || Hold {
             until_ns,
@@ -45,7 +45,7 @@ impl<M> Holds<M> {
         self.0.entry(node).or_insert_with(idle).until_ns = until_ns;
     }
 
-    /// When what a node sends now can leave; none if at once.
+    /// When a message sent now can leave; none if it can leave at once.
     fn due_ns(&mut self, node: u32, now_ns: u64) -> Option<u64> {
         let hold = self.0.get(&node)?;
         if hold.until_ns > now_ns || !hold.waiting.is_empty() {
@@ -55,7 +55,7 @@ impl<M> Holds<M> {
         None
     }
 
-    /// The next message of a node that is due.
+    /// Takes the next due message of a node.
     fn pop(&mut self, node: u32, now_ns: u64) -> Option<Held<M>> {
         let waiting = &mut self.0.get_mut(&node)?.waiting;
         let is_due = waiting.front().is_some_and(|held| held.due_ns <= now_ns);
@@ -64,7 +64,8 @@ impl<M> Holds<M> {
 }
 
 impl<R: Role> Span<R> {
-    /// A node works itself, for so long at the speed of the cost table, once it has done what it is at.
+    /// Charges a node for its own work, which takes `cost_ns` at the speed of the cost table and starts after its
+    /// current work.
     pub(super) fn work(&mut self, node: u32, cost_ns: u64) {
         let time_ns = self.compute.time_ns(node, cost_ns);
         let hot = &mut self.net.hot[node];
@@ -76,7 +77,7 @@ impl<R: Role> Span<R> {
         self.holds.work(node, until_ns);
     }
 
-    /// Sends a message, behind the work that its node did for it.
+    /// Sends a message, after the work that its node did for it.
     #[inline]
     pub(super) fn send(&mut self, node: u32, to: Peers, message: R::Message, priority: u8) {
         match self.holds.0.is_empty() {
@@ -100,14 +101,14 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Sends what a node held back until now.
+    /// Sends the messages of a node that are due by now.
     pub(super) fn send_held(&mut self, node: u32) {
         while let Some(held) = self.holds.pop(node, self.now_ns) {
             self.send_now(node, &held.to, held.message, held.priority);
         }
     }
 
-    /// Takes back what a node holds for a neighbour and what fits, and tells it of what is paced.
+    /// Cancels matching messages that a node holds for a neighbour, and notifies it of the paced ones.
     pub(super) fn cancel_held(&mut self, node: u32, peer: Peer, what: &R::Cancel) {
         let Some(hold) = self.holds.0.get_mut(&node) else {
             return;
@@ -128,7 +129,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Drops all that a node holds: it is down.
+    /// Drops everything held by a node that went down.
     pub(super) fn drop_held(&mut self, node: u32) {
         self.holds.0.remove(&node);
     }
@@ -164,7 +165,7 @@ mod tests {
             |holds: &mut Holds<&'static str>, now| holds.pop(4, now).map(|held| held.message);
         assert_eq!(sent(&mut holds, 99), None);
         assert_eq!(sent(&mut holds, 100), Some("drawn"));
-        // What waits is first, whatever the time.
+        // Waiting messages go first, whatever the time.
         assert_eq!(holds.due_ns(4, 140), Some(140));
         assert_eq!(sent(&mut holds, 140), Some("told"));
         assert_eq!((holds.due_ns(4, 140), holds.0.len()), (None, 0));

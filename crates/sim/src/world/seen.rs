@@ -1,5 +1,5 @@
-//! What a probe is to see: kept during a window, whose nodes come one after the other, and shown in the
-//! order of time.
+//! What a probe is shown. Nodes run one after the other within a window, so sightings are kept during it and then
+//! shown in time order.
 
 use super::span::Span;
 use super::{Probe, World};
@@ -7,23 +7,23 @@ use crate::numbered::Numbered;
 use crate::role::{Role, Wire};
 use std::ops::Range;
 
-/// Something that was seen of a node.
+/// An observation of a node.
 #[derive(Debug)]
 pub(super) enum Sight<D> {
     /// It delivered.
     Delivered(D),
     /// It reported another node.
     Reported {
-        /// The other one.
+        /// The reported node.
         about: u32,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// It found a contradiction.
     Evidence,
 }
 
-/// What was seen, when and where.
+/// An observation with its time and node.
 #[derive(Debug)]
 pub(super) struct Seen<D> {
     now_ns: u64,
@@ -31,11 +31,11 @@ pub(super) struct Seen<D> {
     sight: Sight<D>,
 }
 
-/// When the first part of a payload came to each node.
+/// When the first part of a payload reached each node.
 #[derive(Debug)]
 pub(super) struct Begun {
     first_ns: Numbered<u64>,
-    /// A bit for each node that has something: all that most arrivals read.
+    /// One bit for each node that has received something, which is all that most arrivals read.
     bits: Vec<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Begun {
         }
     }
 
-    /// A message is at a node.
+    /// Looks at a message that arrived at a node.
     #[inline]
     pub(super) fn look(&mut self, now_ns: u64, node: u32, message: &impl Wire) {
         let place = node - self.first_ns.numbers().start;
@@ -65,7 +65,7 @@ impl Begun {
 }
 
 impl<R: Role> Span<R> {
-    /// Keeps what is seen of a node now.
+    /// Records an observation of a node at the current time.
     pub(super) fn see(&mut self, node: u32, sight: Sight<R::Delivery>) {
         self.seen.push(Seen {
             now_ns: self.now_ns,
@@ -76,14 +76,14 @@ impl<R: Role> Span<R> {
 }
 
 impl<R: Role, W: Probe<R>> World<R, W> {
-    /// From now on shows the probe what nodes are handed.
+    /// From now on shows the probe the messages handed to nodes.
     pub(crate) fn show_arrivals(&mut self) {
         for span in &mut self.spans {
             span.arrived = Some(Vec::new());
         }
     }
 
-    /// Shows the probe what was seen since the last time: by time, then by node.
+    /// Shows the probe everything seen since the last call, by time and then by node.
     pub(crate) fn show(&mut self) {
         for span in &mut self.spans {
             for message in span

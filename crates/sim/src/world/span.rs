@@ -1,7 +1,7 @@
-//! The nodes of a run that one thread handles: consecutive ones.
+//! The nodes of a run that one thread handles: a consecutive range.
 //!
-//! In an open window no node depends on what another one does in it, so spans go through it side by side. What
-//! they send each other waits until it is closed.
+//! In an open window no node depends on what another one does in it, so spans go through it side by side. Messages
+//! between spans wait until it is closed.
 
 use super::WorldConfig;
 use super::effects::{Wraps, pass};
@@ -23,7 +23,7 @@ use alphorn_types::Time;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Consecutive nodes, what waits for them and what they are at; see the [module](self).
+/// Consecutive nodes, their pending events and their work in progress; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Span<R: Role> {
     pub(super) roles: Numbered<R>,
@@ -32,35 +32,35 @@ pub(super) struct Span<R: Role> {
     pub(super) queue: Windows,
     pub(super) commands: Slab<R::Command>,
     pub(super) wraps: BTreeMap<u32, Wraps<R>>,
-    /// By how much a node's clock is ahead; empty if none is.
+    /// How far ahead a node's clock is; empty if none is.
     pub(super) skew_ns: Numbered<u64>,
     pub(super) done: Vec<Done<R::Work>>,
-    /// What nodes send behind their own work.
+    /// Messages that nodes send after their own work.
     pub(super) holds: Holds<R::Message>,
     pub(super) seen: Vec<Seen<R::Delivery>>,
     pub(super) begun: Begun,
-    /// What nodes were handed in this window, if the probe wants to see it.
+    /// Messages handed to nodes in this window, if the probe wants to see them.
     pub(super) arrived: Option<Vec<R::Message>>,
-    /// What other spans sent in the window before.
+    /// Transmissions from other spans in the previous window.
     pub(super) incoming: Vec<Vec<Outgoing<R::Message>>>,
     pub(super) now_ns: u64,
-    /// The latest event so far.
+    /// Time of the latest event so far.
     pub(super) latest_ns: u64,
     pub(super) events: u64,
-    /// Messages that nodes received.
+    /// Messages received by nodes.
     pub(super) received: u64,
-    /// Deadlines that wait in the queue.
+    /// Deadlines pending in the queue.
     pub(super) timers: usize,
-    /// When a part of a payload was last sent, a job ended, or something was asked for.
+    /// When a part of a payload was last sent, a job ended, or a command was given.
     pub(super) active_ns: u64,
-    /// Hash of the events so far, whatever their order.
+    /// Hash of the events so far, independent of their order.
     pub(super) hash: u64,
     pub(super) tracer: Tracer,
     pub(super) follower: Follower,
 }
 
 impl<R: Role> Span<R> {
-    /// These nodes, one role each, of spans of `span_nodes`.
+    /// Creates the span of these nodes, one role each, among spans of `span_nodes`.
     pub(super) fn new(
         roles: Vec<R>,
         nodes: &Range<u32>,
@@ -99,7 +99,7 @@ impl<R: Role> Span<R> {
         span
     }
 
-    /// Goes through the open window, or through as many events of it as take all events to `last`.
+    /// Processes the open window, or as many of its events as bring the total to `last`.
     pub(super) fn go(&mut self, last: u64) {
         let end_ns = self.queue.end_ns();
         while self.events < last {
@@ -124,7 +124,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Asks for the memory that an event some way ahead reads first.
+    /// Prefetches the memory that an event some way ahead reads first.
     #[inline(always)]
     fn prefetch(&self) {
         let Some(event) = self.queue.ahead() else {
@@ -138,10 +138,10 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Lets the uplink of a node do what it has done by a time; false if the event `last` comes before that.
+    /// Brings a node's uplink up to date with a time. Returns false if the event `last` comes first.
     ///
-    /// Nothing but the node's own events depends on it, so it is made up for when the next of these happens, and
-    /// at the end of the node's turn.
+    /// Only the node's own events depend on its uplink, so it is brought up to date when the next of them happens,
+    /// and at the end of the node's turn.
     #[inline]
     fn catch_up(&mut self, node: u32, until_ns: u64, last: u64) -> bool {
         while let Some(at_ns) = self.net.goes_on_ns(until_ns, node) {
@@ -155,14 +155,14 @@ impl<R: Role> Span<R> {
         true
     }
 
-    /// Queues what other spans sent in the window before.
+    /// Queues what other spans sent in the previous window.
     pub(super) fn enqueue(&mut self) {
         let incoming = std::mem::take(&mut self.incoming);
         self.net
             .enqueue(&mut self.queue, incoming.into_iter().flatten());
     }
 
-    /// Hands an input over and carries out the effects.
+    /// Hands over an input and carries out the effects.
     #[inline]
     pub(super) fn input(&mut self, node: u32, input: Input<R>) {
         let now = self.time_at(node);
@@ -174,7 +174,7 @@ impl<R: Role> Span<R> {
         self.settle_through(node, wraps, own);
     }
 
-    /// By how much a node's clock is ahead.
+    /// How far a node's clock is ahead.
     #[inline]
     fn ahead_ns(&self, node: u32) -> u64 {
         match self.skew_ns.is_empty() {
@@ -183,14 +183,14 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// The time that a node's clock shows.
+    /// The time shown by a node's clock.
     #[inline]
     pub(super) fn time_at(&self, node: u32) -> Time {
         let skew_ns = self.ahead_ns(node);
         Time::from_nanos(self.now_ns.saturating_add(skew_ns))
     }
 
-    /// Sets the timer of a node. One that is too early stays: it looks again when it comes.
+    /// Sets a node's timer. A timer that is too early stays, and is checked again when it fires.
     #[inline]
     pub(super) fn arm(&mut self, node: u32, deadline: Option<Time>) {
         let Some(deadline) = deadline.filter(|_| !self.net.hot[node].down) else {
@@ -208,7 +208,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Turns to an event of a node: counts it and hashes what it is.
+    /// Enters an event of a node: counts it and adds it to the hash.
     #[inline(always)]
     fn enter(&mut self, time_ns: u64, node: u32, kind: u8, bytes: u32) {
         self.now_ns = time_ns;
@@ -222,13 +222,13 @@ impl<R: Role> Span<R> {
         self.hash = self.hash.wrapping_add(draw);
     }
 
-    /// What happens; and what follows from it at once, if it is the node's next event and not beyond the event
-    /// `last`.
+    /// Handles an event. An immediate consequence is handled at once if it is the node's next event and not beyond
+    /// the event `last`.
     #[inline]
     pub(super) fn happen(&mut self, event: &Event, last: u64) {
         let (node, arg) = (event.node, event.arg());
         if event.kind() == net::UPLINK && self.net.is_lazy() {
-            // A reminder: what was to happen has.
+            // A reminder: the work due has already been done.
             return;
         }
         self.enter(event.time_ns, node, event.kind(), event.more[1]);
@@ -271,7 +271,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// An uplink is free: it goes on, and who waited for that is told.
+    /// The uplink is free: it continues, and the role that waited for that is notified.
     #[inline]
     fn uplink(&mut self, node: u32, ready: u32, last: u64) {
         loop {
@@ -290,7 +290,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// A paced message has left: told unless the neighbour is gone.
+    /// A paced message has left; the role is notified unless the neighbour is gone.
     fn send_ready(&mut self, node: u32, number: u32) {
         let peer = Peer(u64::from(number));
         let end = self.net.graph.end(node, peer.0);
@@ -299,7 +299,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// A timer comes: the deadline, or a look at one that moved.
+    /// A timer fires: either the deadline is due, or it has moved and is checked again.
     fn ring(&mut self, node: u32, generation: u32) {
         let hot = &mut self.net.hot[node];
         if hot.timer != generation || hot.armed_ns == u64::MAX {
@@ -327,7 +327,7 @@ impl<R: Role> Span<R> {
         self.settle_through(node, wraps, own);
     }
 
-    /// A transmission is there, as of an event of this kind.
+    /// A transmission has arrived, as of an event of this kind.
     #[inline]
     fn deliver(&mut self, event: &Event, kind: u8) {
         let (now, node, index) = (self.now_ns, event.node, event.arg());
@@ -347,7 +347,7 @@ impl<R: Role> Span<R> {
         }
     }
 
-    /// Hands over a message that is there and that the node holds.
+    /// Hands over a message that has arrived and that the node holds.
     #[inline]
     fn hand_over(&mut self, node: u32, from: u32, index: u32) {
         let from = Peer(u64::from(from));

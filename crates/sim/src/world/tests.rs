@@ -165,7 +165,7 @@ fn the_width_of_windows_decides_nothing() {
     }
 }
 
-/// A run in which a node falls silent and returns, another one forgets everything, and a cut parts the rest.
+/// A run in which one node falls silent and returns, another one forgets everything, and a cut separates the rest.
 fn disturbed(setup: &Setup) -> World<Mesh, Log> {
     let mut world = setup.world();
     for (ms, change) in [
@@ -310,7 +310,7 @@ fn bounds_are_those_of_the_world_whatever_the_number_of_threads() {
         world.run_until(Time::MAX, u64::MAX)
     };
     let of_way = |threads, max| run(threads, &|world| world.on_the_way_max = max);
-    // The least bound that a run keeps.
+    // The lowest bound that a run keeps to.
     let (mut kept, mut passed) = (1 << 20, 0);
     while kept - passed > 1 {
         let middle = passed + (kept - passed) / 2;
@@ -331,8 +331,8 @@ fn bounds_are_those_of_the_world_whatever_the_number_of_threads() {
     }
 }
 
-/// The most that a node sent and received in a window of 10 ms of a run, in bytes. At the end of each
-/// window every byte is accounted for.
+/// The most bytes that a node sent and received in any 10 ms window of a run. At the end of each window every byte
+/// is accounted for.
 fn busiest_windows(world: &mut World<Mesh, Log>) -> (u64, u64) {
     let (mut up, mut down) = (0, 0);
     let mut before = world.tallies().copied().collect::<Vec<Tally>>();
@@ -378,20 +378,20 @@ fn no_link_carries_more_in_a_window_than_it_can() {
     ] {
         let setup = Setup {
             latency,
-            // What is handled at once is counted when it is there.
+            // Without handling time, a message is counted when it arrives.
             handle_ns: 0,
             link,
             ..Setup::default()
         };
         let (up, down) = busiest_windows(&mut setup.world());
-        // A message that begins in one window ends in the next. It takes its place in a downlink with its
-        // first bit, and is counted when its sender's link has carried the last one.
+        // A message that starts in one window ends in the next. It reserves its slot in a downlink with its first
+        // bit, and is counted when its sender's link has carried the last one.
         let message = setup.bytes + 100;
         let most = |bps: u64| bps / 8 / 100;
         let begun = message * RATE.down_bps / RATE.up_bps;
         assert!(up <= most(RATE.up_bps) + message, "{up} bytes sent");
         assert!(down <= most(RATE.down_bps) + begun, "{down} bytes received");
-        // Links of half of the bandwidth could not have done it.
+        // Links of half the bandwidth could not have done it.
         assert!(up > most(RATE.up_bps) / 2 + message, "{up} bytes sent");
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to nodes and what they want done, line by line.
+//! Traces the inputs and outputs of nodes, one record each.
 
 use super::span::Span;
 use super::{Probe, World};
@@ -6,22 +6,22 @@ use crate::role::{Input, Output, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_types::trace::{Event, Name, Record};
 
-/// Nanoseconds as a record has them.
+/// Nanoseconds in the type used by records.
 pub(crate) fn signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// The name of a node in records.
+/// Name of a node in records.
 pub(crate) fn node_name(node: u32) -> String {
     format!("node-{node}")
 }
 
-/// Of which nodes everything is told.
+/// Which nodes are traced in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traced {
-    /// Of all.
+    /// All nodes.
     All,
-    /// Of one.
+    /// One node.
     Node(u32),
 }
 
@@ -34,55 +34,55 @@ impl Traced {
     }
 }
 
-/// What is told of the nodes of a span.
+/// Trace of the nodes of a span.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
     of: Option<Traced>,
     records: Vec<Record>,
-    /// When the run begins, from genesis: times are told from there.
+    /// Start of the run, from genesis. Record times count from genesis.
     pub(super) begin_ns: u64,
 }
 
-/// What was told up to the last window that is closed, in the order of time.
+/// Records up to the end of the last closed window, in time order.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     records: Vec<Record>,
-    /// The end of the last window that is closed.
+    /// End of the last closed window.
     closed_ns: u64,
 }
 
 impl<R: Role, W: Probe<R>> World<R, W> {
-    /// From now on tells everything of these nodes, until none are given.
+    /// From now on traces these nodes in full; `None` stops the trace.
     pub fn trace(&mut self, of: Option<Traced>) {
         for span in &mut self.spans {
             span.tracer.of = of;
         }
     }
 
-    /// From now on times are told from a genesis so long before the begin of the run.
+    /// From now on record times count from a genesis this long before the start of the run.
     pub(crate) fn trace_from(&mut self, begin_ns: u64) {
         for span in &mut self.spans {
             span.tracer.begin_ns = begin_ns;
         }
     }
 
-    /// Until when all that happens is told.
+    /// Time up to which the trace is complete.
     pub(crate) fn told_ns(&self) -> u64 {
         self.told.closed_ns
     }
 
-    /// What was told since this was last asked for, by nodes and by the probe, up to the last window that is
-    /// closed; in the order of time.
+    /// Takes the records since the last call, from nodes and from the probe, up to the end of the last closed
+    /// window, in time order.
     pub(crate) fn take_trace(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.told.records)
     }
 
-    /// Brings what was told in a window into the order of time.
+    /// Sorts the records of a window by time.
     pub(super) fn close_trace(&mut self) {
         self.told.closed_ns = self.now_ns;
         let told = &mut self.told.records;
         let before = told.len();
-        // At each window, so that it is no matter when the trace is taken.
+        // Done at each window, so it does not matter when the trace is taken.
         told.append(&mut self.probe.told(self.now_ns));
         for span in &mut self.spans {
             told.append(&mut span.tracer.records);
@@ -167,7 +167,7 @@ impl<R: Role> Span<R> {
         self.tell(node, event);
     }
 
-    /// The node that a node's number for a neighbour means.
+    /// The node behind a node's own number for a neighbour.
     pub(super) fn number_of(&self, node: u32, peer: Peer) -> Option<u32> {
         let end = self.net.graph.end(node, peer.0)?;
         Some(self.net.graph.peer(end))

@@ -13,9 +13,9 @@ use alphorn_scheme::{AggregateJob, Tail, Work};
 use alphorn_types::{Cell, Time};
 use std::sync::Arc;
 
-/// Its aggregators leave out some votes of others, all of them the same. If it hides, votes of its own go to its
-/// own aggregators of a cell alone, where it has any: with fewer left out than hidden, theirs are the largest
-/// aggregates.
+/// Its aggregators leave out some votes of other nodes, the same ones at all of them. If it hides, votes of its own
+/// validators go only to its own aggregators of a cell, where it has any. With fewer votes left out than hidden,
+/// theirs are the largest aggregates.
 #[derive(Debug)]
 pub(super) struct DropVotes {
     plan: Arc<Plan>,
@@ -51,7 +51,7 @@ impl DropVotes {
         self.allies[self.plan.host(validator) as usize]
     }
 
-    /// The job without the victims' votes; none if there are none.
+    /// The job without the victims' votes; none if there are no victims.
     fn without(&self, job: &AggregateJob) -> Option<Box<HornWork>> {
         let plan = &self.plan;
         let voter = |vote: &(u32, Tail)| plan.assignment.member(job.statement.first + vote.0).0;
@@ -66,7 +66,7 @@ impl DropVotes {
         others.sort_by_key(|vote| mix([self.key, voter(vote).into(), 0, 0]));
         kept.extend(others.drain(victims..));
         kept.sort_unstable_by_key(|(position, _)| *position);
-        // Of nobody there is no aggregate.
+        // There is no aggregate of zero votes.
         (victims > 0 && !kept.is_empty()).then(|| {
             plan.bench.job(Work::Aggregate(AggregateJob {
                 votes: kept,
@@ -75,7 +75,7 @@ impl DropVotes {
         })
     }
 
-    /// Whether a message is a vote of an ally for a cell in which allies aggregate.
+    /// Whether a message is an ally's vote for a cell in which allies aggregate.
     fn is_hidden(&self, message: &HornMessage) -> bool {
         let Some(Item::Vote(data)) = message.item() else {
             return false;

@@ -1,7 +1,7 @@
 //! Nodes that attack together.
 //!
-//! They know each other's keys and what everybody knows beforehand: who proposes and who collects in which slot. What
-//! one of them sees the others do not learn but by messages.
+//! They know each other's keys and what every node knows beforehand: which validators propose and collect in which
+//! slot. What one of them sees, the others learn only through messages.
 
 use super::collectors::{CellPart, collection, evidence_of};
 use crate::fault::{Interval, Parameters};
@@ -12,12 +12,12 @@ use alphorn_proto::wire::{Vote, VoteMsg, digest};
 use alphorn_types::{Cell, Slot, Time};
 use std::sync::Arc;
 
-/// Nodes that attack together, as one of them knows them.
+/// Nodes that attack together, as known to one of them.
 #[derive(Debug)]
 pub(super) struct Allies {
     pub(super) plan: Arc<Plan>,
     node: u32,
-    /// By number.
+    /// Whether a node is an ally, by number.
     nodes: Vec<bool>,
     pub(super) interval: Interval,
 }
@@ -54,7 +54,8 @@ impl Allies {
         self.plan.host(validator) == self.node
     }
 
-    /// The slot of a vote of this node's, or of evidence that it made; and what that votes for, if it is a vote.
+    /// The slot of one of this node's votes, or of evidence that it made, together with the vote itself if it is
+    /// one.
     pub(super) fn of_votes(&self, message: &HornMessage) -> Option<(Slot, Option<Vote>)> {
         match message.item()? {
             Item::Vote(data) => {
@@ -69,8 +70,8 @@ impl Allies {
         }
     }
 
-    /// Whether the block of a slot is theirs and that of the next one an honest proposer's, votes of both slots are
-    /// followed, and the fault lasts.
+    /// Whether the block of a slot is proposed by an ally and the next one by an honest proposer, the votes of both
+    /// slots are followed, and the fault is active.
     pub(super) fn attack(&self, slot: Slot) -> bool {
         let plan = &self.plan;
         let theirs = |slot| self.host(plan.proposer_of(slot));
@@ -79,14 +80,14 @@ impl Allies {
         slot > plan.slot && followed && lasts && theirs(slot) && !theirs(slot.next())
     }
 
-    /// Whether votes of a slot are saved for the next one, in an attack that begins with a slot.
+    /// Whether votes of a slot are saved for the next one, in an attack that starts at slot `begin`.
     pub(super) fn saves(&self, begin: Option<Slot>, slot: Slot) -> bool {
         let plan = &self.plan;
         let lasts = self.interval.contains(plan.slot_start(slot));
         begin.is_some_and(|begin| begin <= slot) && lasts && plan.place(slot.next()).is_some()
     }
 
-    /// A half for each node: every second one of the honest, and of the allies.
+    /// Assigns each node to a half: every second honest node and every second ally.
     pub(super) fn sides(&self) -> Vec<bool> {
         let mut last = [true; 2];
         let side = |ally: &bool| {
@@ -97,14 +98,14 @@ impl Allies {
         self.nodes.iter().map(side).collect()
     }
 
-    /// Half way between the proposal of a slot and its votes.
+    /// Halfway between the proposal of a slot and its votes.
     pub(super) fn before_votes(&self, slot: Slot) -> Time {
         let start = self.plan.slot_start(slot);
         let votes = self.plan.phase_of(slot, Phase::Vote);
         start.saturating_add_ns(votes.since_ns(start) / 2)
     }
 
-    /// Their collectors of a committee in a slot, by rank.
+    /// The allies' collectors of a committee in a slot, by rank.
     pub(super) fn collectors(&self, slot: Slot, committee: u16) -> impl Iterator<Item = u32> + '_ {
         let unit = self.plan.config.layout.committee(committee);
         let servers = self.plan.servers_of(slot, unit).iter();
@@ -112,7 +113,8 @@ impl Allies {
         servers.filter(|server| self.host(*server))
     }
 
-    /// The collection of a committee by one of them, with their votes for something at some positions.
+    /// A committee's collection by one of the allies, with their votes for `vote` at the positions selected by
+    /// `has`.
     pub(super) fn collection(
         &self,
         vote: &Vote,

@@ -1,4 +1,5 @@
-//! Reorganisation by justification: the one flip that is left of the bouncing attack where all vote in each slot.
+//! Reorganisation by justification: the one flip of the bouncing attack that remains when all validators vote in
+//! each slot.
 
 use super::allies::Allies;
 use super::proposers::{TwoBlocks, signed_block};
@@ -14,23 +15,24 @@ use alphorn_types::{Bitfield, Slot, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A proposer of slot n whose next one is honest and the one after that an ally signs two blocks. Some honest nodes get
-/// the second one, so many that their votes would justify it together with the allies', who vote for the first, so that
-/// the honest block of slot n + 1 stands on that. The proposer of slot n + 2 builds on the second one instead, with the
-/// honest votes for it and second votes of the allies: it is justified, which no block on the first one is yet.
+/// The attack starts with a proposer of slot n that is followed by an honest one and then by an ally. It signs two
+/// blocks, and some honest nodes get the second: as many as it takes for their votes, together with the allies', to
+/// justify it. The allies vote for the first block, so the honest block of slot n + 1 builds on that. The proposer
+/// of slot n + 2 builds on the second block instead, with the honest votes for it and second votes of the allies.
+/// The second block is then justified, while no block on the first one is yet.
 #[derive(Debug)]
 pub(super) struct Bounce {
     allies: Allies,
     peers: Peers,
-    /// The slots of two blocks.
+    /// The slots with two blocks.
     begins: Vec<Slot>,
     two: TwoBlocks,
-    /// The second blocks of these, which have no votes.
+    /// The second blocks of these slots, which have no votes.
     second: BTreeMap<Slot, Root>,
-    /// Collections of votes of these.
+    /// Collections of votes of these slots.
     collections: BTreeMap<Slot, Vec<Arc<EvidenceBody>>>,
-    /// The last own block that is not sent, and what is sent instead. What its validators would say of it is not
-    /// sent either: others would ask for it, and it justifies the honest one.
+    /// The node's last own block that is not sent, and the message sent instead. The votes of its validators for
+    /// that slot are not sent either: other nodes would ask for the unsent block, and it justifies the honest one.
     replaced: Option<(Slot, Root, HornMessage)>,
 }
 
@@ -78,7 +80,7 @@ impl Bounce {
         }
     }
 
-    /// The block instead of an own one, on the second block of two slots before.
+    /// The block that replaces one of the node's own, on top of the second block of two slots before.
     fn other(&self, own: &BlockBody) -> Option<BlockBody> {
         let plan = &self.allies.plan;
         let begin = Slot(own.slot.0.checked_sub(2)?);
@@ -104,7 +106,7 @@ impl Bounce {
         })
     }
 
-    /// Collections of honest votes of a slot for a block, and of all allies' second votes.
+    /// Entries with the honest votes of a slot for a block, and with second votes of all allies.
     fn entries(&self, slot: Slot, head: Root) -> Option<Vec<Entry>> {
         let format = &self.allies.plan.format;
         let known = self.collections.get(&slot)?.iter();
@@ -142,7 +144,7 @@ impl Bounce {
         Some(entries)
     }
 
-    /// An own block is proposed: whether another one goes out instead.
+    /// The node proposes a block. Returns whether another one is sent instead.
     fn replace(&mut self, own: &BlockBody, outputs: &mut Vec<Output<HornNode>>) -> bool {
         let plan = &self.allies.plan;
         let Some((other, id)) = self.other(own).zip(plan.block_id(own.slot)) else {
@@ -156,13 +158,14 @@ impl Bounce {
     }
 }
 
-/// The honest nodes that get the second block, ascending: their votes are in the middle of what is enough to justify
-/// it with the allies' and of what would make it the heavier one. None if there is nothing between.
+/// The honest nodes that get the second block, ascending. The number of their votes is halfway between what is
+/// enough to justify the block together with the allies', and what would make it the heavier one. None if there is
+/// no room in between.
 fn others(allies: &Allies) -> Option<Vec<u32>> {
     let nodes = allies.plan.nodes;
     let honest: Vec<u32> = (0..nodes).filter(|node| !allies.has(*node)).collect();
     let ours = f64::from(nodes - honest.len() as u32) / f64::from(nodes);
-    // With less than a third, the others and the allies' first votes would justify the first one.
+    // With less than a third, the other nodes and the allies' first votes would justify the first block.
     let least = (2.0 / 3.0 - ours).max(1.0 / 3.0);
     let some = (least + 0.5) / 2.0 * f64::from(nodes);
     (least < 0.5).then(|| honest.into_iter().take(some.round() as usize).collect())

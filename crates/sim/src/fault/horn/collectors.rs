@@ -1,4 +1,4 @@
-//! Collectors that leave out votes, or publish before their time.
+//! Collectors that leave out votes, or publish too early.
 
 use super::{Broadcasts, drawn};
 use crate::fault::{Parameters, Wrap};
@@ -16,8 +16,8 @@ use alphorn_types::{Cell, Slot, Time, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Its collectors publish one vote in place of all, each that of the first validator that its node has in
-/// the committee.
+/// Its collectors publish a single vote in place of all: that of the first validator that the node hosts in the
+/// committee.
 pub(super) fn lone_votes(plan: Arc<Plan>, node: u32) -> impl Fn(&Work) -> Option<Box<HornWork>> {
     move |work| {
         let Work::Combine(job) = work else {
@@ -42,7 +42,7 @@ pub(super) fn lone_votes(plan: Arc<Plan>, node: u32) -> impl Fn(&Work) -> Option
     }
 }
 
-/// Evidence of votes of some positions of a cell, signed with their keys; none of nobody.
+/// Evidence of the votes at some positions of a cell, signed with their keys; none if there are no votes.
 pub(super) fn evidence_of(
     plan: &Plan,
     slot: Slot,
@@ -77,8 +77,8 @@ pub(super) fn evidence_of(
     }
 }
 
-/// Its collectors leave out some cells, all of them the same: a job is without their aggregates, if any other is
-/// left.
+/// Its collectors leave out some cells, the same ones at all of them. A job runs without their aggregates, if any
+/// others are left.
 pub(super) fn leave_cells(
     plan: Arc<Plan>,
     parameters: &Parameters,
@@ -106,7 +106,7 @@ pub(super) fn leave_cells(
 /// Number and offset of a cell, and the evidence of its votes.
 pub(super) type CellPart = (u32, u32, Evidence);
 
-/// The collection of a collector from parts of its committee, as its message and as whoever looks at a run reads it.
+/// Builds a collector's collection from parts of its committee, as its message and as observers of a run read it.
 pub(super) fn collection(
     plan: &Plan,
     vote: Vote,
@@ -168,7 +168,7 @@ pub(super) fn collection(
     })
 }
 
-/// Sends a collection to these peers of a node, past its machine.
+/// Sends a collection to these peers of a node, bypassing its state machine.
 pub(super) fn publish(plan: &Plan, body: EvidenceBody, to: Peers, own: &mut Vec<Output<HornNode>>) {
     let place = plan.place(body.slot);
     let id = place.and_then(|place| plan.evidence_id(place, body.unit, Validator(body.sender)));
@@ -184,18 +184,18 @@ pub(super) fn publish(plan: &Plan, body: EvidenceBody, to: Peers, own: &mut Vec<
     });
 }
 
-/// Its collectors publish before their phase begins: of each cell the largest aggregate that came until then. They
-/// send it whole, which nobody refuses, however long it is.
+/// Its collectors publish before their phase starts, using the largest aggregate of each cell that has arrived by
+/// then. They send the collection whole, which no node refuses, however long it is.
 #[derive(Debug)]
 pub(super) struct EarlyCollection {
     plan: Arc<Plan>,
     node: u32,
-    /// When it publishes what of which slots.
+    /// Publishing times, with their slots.
     due: BTreeMap<Time, Slot>,
     peers: Peers,
-    /// By slot and cell.
+    /// Largest aggregate by slot and cell.
     largest: BTreeMap<(Slot, u32), Arc<EvidenceBody>>,
-    /// What its machine need not publish any more: by slot and collector.
+    /// What its state machine no longer needs to publish, by slot and collector.
     published: BTreeSet<(Slot, u32)>,
     unsent: Broadcasts,
 }
@@ -231,7 +231,7 @@ impl EarlyCollection {
         }
     }
 
-    /// The aggregates of a committee that prove the vote of the largest one.
+    /// The aggregates of a committee that prove the same vote as the largest one.
     fn parts(&self, slot: Slot, committee: u16) -> Option<(Vote, Vec<CellPart>)> {
         let (plan, layout) = (&self.plan, &self.plan.config.layout);
         let start = layout.committee_range(committee).start;
@@ -274,7 +274,7 @@ impl EarlyCollection {
         self.published.contains(&(body.slot, body.sender))
     }
 
-    /// Whether a message brings the machine's own collection, whole or in pieces, after the early one.
+    /// Whether a message carries the state machine's own collection, whole or in pieces, after the early one.
     fn is_second(&mut self, message: &HornMessage) -> bool {
         match message.item() {
             Some(Item::Collection(body)) => self.is_published(body),

@@ -1,7 +1,7 @@
 //! Attacks on the fork choice by proposers and voters together.
 //!
-//! Honest nodes count votes that come in collections, so saved votes are released as collections of their own
-//! collectors: in a committee in which they have none, they are of no use.
+//! Honest nodes count votes that come in collections, so saved votes are released as collections of the attackers'
+//! own collectors. In a committee without any, saved votes are useless.
 
 use super::Broadcasts;
 use super::allies::Allies;
@@ -19,18 +19,18 @@ use alphorn_types::{Slot, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reorganisation ex ante: a proposer whose next one is honest holds its block back, and no ally votes in its slot.
-/// Half way between the next block and the votes for it, the proposer releases its block and collections of all
-/// allies' votes for it: these are the latest votes for either of the two blocks.
+/// Ex-ante reorganisation. A proposer followed by an honest one holds its block back, and no ally votes in its
+/// slot. Halfway between the next block and the votes for it, the proposer releases its block and collections of
+/// all allies' votes for it. These are the latest votes for either of the two blocks.
 #[derive(Debug)]
 pub(super) struct WithholdBlock {
     allies: Allies,
     peers: Peers,
-    /// When it releases the blocks of which slots.
+    /// Release times of blocks, with their slots.
     due: BTreeMap<Time, Slot>,
-    /// The last own block that it holds back.
+    /// The node's last own block that it holds back.
     block: Option<Arc<BlockBody>>,
-    /// What its own validators voted for in the slot of that.
+    /// The vote of its own validators in the slot of that block.
     vote: Option<Vote>,
     unsent: Broadcasts,
 }
@@ -55,8 +55,8 @@ impl WithholdBlock {
         }
     }
 
-    /// Whether a message is held back: an own block until its release, own votes of its slot and what is made of votes
-    /// of that for ever.
+    /// Whether a message is held back. One of the node's own blocks is held until its release; its own votes of
+    /// that slot and evidence made from votes of that slot are held for ever.
     fn holds(&mut self, now: Time, message: &HornMessage) -> bool {
         let allies = &self.allies;
         if let Some((slot, vote)) = allies.of_votes(message) {
@@ -128,28 +128,29 @@ impl Wrap<HornNode> for WithholdBlock {
     }
 }
 
-/// Balancing: their first proposer before an honest one signs two blocks, and sends one to each half of the nodes. From
-/// then on no ally votes in time. Half way between the next block and the votes for it, their collectors send one half
-/// of the nodes half of the allies' votes of the slot before, for the heaviest head on one of the two blocks, and the
-/// other half the other votes, for the other one. All that are honest see the same honest votes, and halves of them
-/// other saved ones. No ally votes twice, and neither side comes near two thirds: with all allies' votes for both sides, a
-/// third of the nodes would have one of them justified, which ends it.
+/// Balancing. The attackers' first proposer before an honest one signs two blocks, and sends one to each half of
+/// the nodes. From then on no ally votes in time. Halfway between the next block and the votes for it, their
+/// collectors send half of the allies' votes of the previous slot to one half of the nodes, for the heaviest head
+/// on one of the two blocks, and the other votes to the other half, for the other block. All honest nodes see the
+/// same honest votes, but the two halves see different saved ones. No ally votes twice, and neither side comes near
+/// two thirds: with all allies' votes for both sides, a third of the nodes would have one of them justified, which
+/// ends the attack.
 #[derive(Debug)]
 pub(super) struct Balance {
     allies: Allies,
-    /// The slot of the two blocks, if they propose in any.
+    /// The slot of the two blocks, if the attackers propose in a suitable one.
     begin: Option<Slot>,
-    /// The proposer of these.
+    /// Signs the two blocks, if this node proposes them.
     two: Option<TwoBlocks>,
-    /// Neighbours of the two halves of the nodes.
+    /// Neighbours in each of the two halves of the nodes.
     halves: [Peers; 2],
-    /// When it releases the votes of which slots.
+    /// Release times of votes, with their slots.
     due: BTreeMap<Time, Slot>,
     /// Blocks since then.
     blocks: BTreeMap<Root, Header>,
-    /// The second of the two: it has no votes.
+    /// The second of the two blocks, which has no votes.
     second: Option<Root>,
-    /// What somebody voted for since, and how many of a committee at most.
+    /// Votes seen since then, with the largest number of them in one committee's collection.
     votes: BTreeMap<Vote, u32>,
 }
 
@@ -182,7 +183,7 @@ impl Balance {
         }
     }
 
-    /// The one of the two blocks that a block stands on, if it does.
+    /// Which of the two blocks a block descends from, if any.
     fn side(&self, block: Root) -> Option<Root> {
         let mut root = block;
         let mut header = self.blocks.get(&root)?;
@@ -202,7 +203,7 @@ impl Balance {
             }
         }
         for (side, (_, vote)) in heaviest {
-            // Who voted for the first may not go back to the second, whose checkpoints are older.
+            // Voters for the first block may not go back to the second, whose checkpoints are older.
             let second = Some(side) == self.second;
             let half = &self.halves[usize::from(second)];
             let allies = &self.allies;

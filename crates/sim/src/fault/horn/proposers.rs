@@ -1,4 +1,4 @@
-//! Proposers that censor, propose twice, or are none.
+//! Proposers that censor, propose twice, or forge blocks of others.
 
 use super::{Broadcasts, Flooding, drawn, send_to};
 use crate::fault::{Interval, Parameters, Wrap};
@@ -15,8 +15,8 @@ use alphorn_types::{Slot, Time, Validator};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Its proposers leave out the collections of some committees, those of its own collectors aside: its node does
-/// not hear them, in slots whose block it proposes.
+/// Its proposers leave out the collections of some committees, except those of its own collectors. Its node ignores
+/// them in slots whose block it proposes.
 #[derive(Debug)]
 pub(super) struct Censor {
     plan: Arc<Plan>,
@@ -72,7 +72,7 @@ impl Wrap<HornNode> for Censor {
     }
 }
 
-/// A block of somebody's without entries.
+/// A signed block without entries.
 pub(super) fn empty_block(
     plan: &Plan,
     header: Header,
@@ -82,7 +82,7 @@ pub(super) fn empty_block(
     signed_block(plan, header, Vec::new(), filler, sign)
 }
 
-/// A block of somebody's with these entries.
+/// A signed block with these entries.
 pub(super) fn signed_block(
     plan: &Plan,
     header: Header,
@@ -109,7 +109,7 @@ pub(super) fn signed_block(
     Some((header.root(), encoded.into()))
 }
 
-/// A block without entries of a slot, whole.
+/// A whole message with a block of a slot that has no entries.
 fn block_message(plan: &Plan, id: u32, slot: Slot, root: Root, data: Bytes) -> HornMessage {
     let body = BlockBody {
         slot,
@@ -120,15 +120,15 @@ fn block_message(plan: &Plan, id: u32, slot: Slot, root: Root, data: Bytes) -> H
     HornMessage::data(plan.block_topic(), DenseId(id), Item::Block(Arc::new(body)))
 }
 
-/// Its proposers sign a second block, without votes: some neighbours get that one in place of the first, or before the
-/// first's pieces. The second is short, so it travels whole.
+/// Its proposers sign a second block, without votes. Some neighbours get it in place of the first block, or before
+/// the first block's pieces. The second block is short, so it travels whole.
 #[derive(Debug)]
 pub(super) struct TwoBlocks {
     plan: Arc<Plan>,
     node: u32,
-    /// Who gets the second one.
+    /// Receivers of the second block.
     others: BTreeSet<Peer>,
-    /// The last first one, and what is sent of the second.
+    /// The last first block, and the message with the second.
     last: Option<(Slot, Root, HornMessage)>,
 }
 
@@ -155,7 +155,7 @@ impl TwoBlocks {
         Some(block_message(plan, id, header.slot, root, data))
     }
 
-    /// The second block, if a message brings the first one, whole or as its header.
+    /// The second block, if a message carries the first one, whole or as its header.
     fn in_place_of(&self, message: &HornMessage) -> Option<&HornMessage> {
         let (slot, root, second) = self.last.as_ref()?;
         let is_first = match &message.inner {
@@ -206,12 +206,12 @@ impl Wrap<HornNode> for TwoBlocks {
     }
 }
 
-/// Sends all neighbours blocks of the slot's proposer with a signature that is none, whole, on the last block that
-/// it took.
+/// Sends all neighbours whole blocks in the name of the slot's proposer, with an invalid signature, on top of the
+/// last block that it took.
 #[derive(Debug)]
 pub(super) struct ForgedBlocks {
     plan: Arc<Plan>,
-    /// With its slot.
+    /// The parent, with its slot.
     parent: Option<(Slot, Root)>,
     forged: u32,
 }

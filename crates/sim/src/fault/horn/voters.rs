@@ -1,7 +1,7 @@
-//! Voters that sign two votes in a slot, or spread theirs over all that a vote may name.
+//! Voters that sign two votes in a slot, or spread their votes over everything that a vote may name.
 //!
-//! A vote may name a block on which another one stands for some slots, so attackers need no fork to have something
-//! else to vote for: the source of such a vote is that of their earlier ones for the block.
+//! A vote may name a block for some slots after another block has been built on it. So attackers do not need a fork
+//! to have something else to vote for: the source of such a vote is that of their earlier votes for the block.
 
 use super::allies::Allies;
 use super::collectors::publish;
@@ -20,7 +20,7 @@ use alphorn_types::{Slot, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Ballots that attackers split their votes over: as many as a node counts besides its own one.
+/// Number of ballots that attackers split their votes over: as many as a node counts in addition to its own.
 const BALLOTS: usize = 16;
 
 /// The vote of a slot for a head whose chain justifies a checkpoint.
@@ -33,8 +33,8 @@ fn vote_for(slot: Slot, head: Root, source: Checkpoint) -> Vote {
     }
 }
 
-/// A message with another vote of the same voter, signed with its key. Where messages are forwarded it is one of its
-/// own, by its number.
+/// Turns a message into one with another vote of the same voter, signed with its key. Its number makes it a
+/// separate message where messages are forwarded.
 fn other_vote(plan: &Plan, message: &HornMessage, vote: Vote) -> Option<HornMessage> {
     let mut message = message.clone();
     let Inner::Whole(Message::Data { id, payload } | Message::Relay { id, payload }) =
@@ -51,11 +51,11 @@ fn other_vote(plan: &Plan, message: &HornMessage, vote: Vote) -> Option<HornMess
     Some(message)
 }
 
-/// Blocks that its validators voted for, with the checkpoint that is justified in the chain of each.
+/// Blocks that its validators voted for, each with the checkpoint justified in its chain.
 #[derive(Debug, Default)]
 struct Heads {
     voted: BTreeMap<Root, Checkpoint>,
-    /// Those that it knows.
+    /// Headers of the known blocks.
     headers: BTreeMap<Root, Header>,
 }
 
@@ -66,7 +66,7 @@ impl Heads {
         }
     }
 
-    /// The vote of the same slot for the block before.
+    /// The vote of the same slot for the parent block.
     fn before(&self, vote: &Vote) -> Option<Vote> {
         let parent = self.headers.get(&vote.head)?.parent;
         let source = self.voted.get(&parent)?;
@@ -74,17 +74,17 @@ impl Heads {
     }
 }
 
-/// Its validators vote for the head, and once more for the block before it: neighbours with odd numbers get the second
-/// vote. Every other collector of the fault, by rank and from the first on, publishes all allies' second votes of its
-/// committee instead of what its node collected.
+/// Its validators vote for the head, and a second time for the block before it. Neighbours with odd numbers get the
+/// second vote. Every other collector of the fault, by rank and starting with the first, publishes all allies'
+/// second votes of its committee instead of what its node collected.
 #[derive(Debug)]
 pub(super) struct EquivocateVotes {
     allies: Allies,
     peers: Peers,
     heads: Heads,
-    /// The second vote of the last slot in which there was one.
+    /// The second vote of the last slot that had one.
     second: Option<Vote>,
-    /// When collectors publish for which slot.
+    /// Publishing times of collectors, with their slots.
     due: BTreeMap<Time, Slot>,
     unsent: Broadcasts,
 }
@@ -120,7 +120,7 @@ impl EquivocateVotes {
         second && self.collectors(slot, committee).any(|one| one == sender)
     }
 
-    /// Whether a message brings what the node of a collector of second votes collected.
+    /// Whether a message carries what was collected by the node of a collector that publishes second votes.
     fn holds(&mut self, message: &HornMessage) -> bool {
         if let Some(item) = message.item() {
             let Item::Collection(body) = item else {
@@ -141,7 +141,7 @@ impl EquivocateVotes {
         holds
     }
 
-    /// An own vote and its second one, each for some of those who were to get the first.
+    /// Sends one of the node's own votes and its second vote, each to some of the receivers of the first.
     fn vote_twice(
         &mut self,
         vote: Vote,
@@ -212,19 +212,20 @@ impl Wrap<HornNode> for EquivocateVotes {
     }
 }
 
-/// Its validators vote for as many blocks as a vote may name, up to sixteen, and not for the head: for further blocks of
-/// the slot, which a proposer of the fault signs, and for those before it. When the votes of a slot are due, each collector of
-/// the fault publishes those of its committee for another ballot, before anybody honest can.
+/// Its validators vote for as many blocks as a vote may name, up to sixteen, but not for the head. They vote for
+/// further blocks of the slot, signed by a proposer of the fault, and for earlier ones. When the votes of a slot
+/// are due, each collector of the fault publishes those of its committee for a different ballot, before any honest
+/// collector can.
 #[derive(Debug)]
 pub(super) struct SplitBallots {
     allies: Allies,
     peers: Peers,
     heads: Heads,
-    /// Blocks of the last slot whose proposer is one of theirs, besides the first.
+    /// Further blocks, besides the first, of the last slot whose proposer is an ally.
     further: BTreeMap<Root, Arc<BlockBody>>,
-    /// What is voted for in the last slot.
+    /// The votes cast in the last slot.
     ballots: Vec<Vote>,
-    /// When the votes of which slot are due.
+    /// Times at which votes are due, with their slots.
     due: BTreeMap<Time, Slot>,
     unsent: Broadcasts,
 }
@@ -249,7 +250,7 @@ impl SplitBallots {
         }
     }
 
-    /// A block was taken: if its proposer is one of theirs, each of them knows what else that signs.
+    /// A block was taken. If its proposer is an ally, every ally knows what else that proposer signs.
     fn import(&mut self, body: &BlockBody) {
         let plan = &self.allies.plan;
         self.heads.import(plan, body);
@@ -313,7 +314,7 @@ impl SplitBallots {
             .nth(position as usize % self.ballots.len().max(1))
     }
 
-    /// The message of an own vote with that of its validator's ballot instead.
+    /// Replaces the vote in one of the node's own messages with that of its validator's ballot.
     fn cast_elsewhere(&self, slot: Slot, message: &HornMessage) -> Option<HornMessage> {
         let plan = &self.allies.plan;
         let Some(Item::Vote(data)) = message.item() else {
@@ -324,7 +325,7 @@ impl SplitBallots {
         other_vote(plan, message, self.ballot_of(slot, position)?)
     }
 
-    /// Whether a message brings what the own node made of votes.
+    /// Whether a message carries evidence that the node itself made from votes.
     fn holds(&mut self, message: &HornMessage) -> bool {
         let allies = &self.allies;
         let lasts = |slot: Slot| allies.interval.contains(allies.plan.slot_start(slot));

@@ -1,5 +1,5 @@
-//! The slot before the one that is followed, for codes that refer to it: a block with its votes, which all
-//! nodes have.
+//! The slot before the first one followed, for codes that refer to it: a block with its votes, which all nodes
+//! have.
 
 use super::{Plan, draw};
 use crate::latency::mix;
@@ -10,15 +10,15 @@ use alphorn_scheme::{Bytes, Evidence, Layer};
 use alphorn_types::{Bitfield, Slot, Support, Validator};
 use std::sync::Arc;
 
-/// Votes of the slot before that were not as those of this one, in a million, if nothing is said: an
-/// assumption, that of `alphorn horn traffic`.
+/// Default share of votes in the previous slot that differ from this one's, per million. An assumption, the same as
+/// in `alphorn horn traffic`.
 const FLIP_PPM: u32 = 3000;
 /// The slot whose votes the block has, and the block's own.
 const SLOTS: [Slot; 2] = [Slot(0), Slot(1)];
 const KNOWN: &str = "the chain knows its genesis";
 
 impl Plan {
-    /// The block with the votes of the slot before. It is taken as one that was verified before the run.
+    /// The block with the votes of the previous slot. It is treated as verified before the run.
     pub(super) fn block_before(&self, horn: &scenario::Horn, chain: &Chain) -> Bytes {
         let [slot, own] = SLOTS;
         let genesis = chain.head();
@@ -61,7 +61,7 @@ impl Plan {
         encoded.expect(KNOWN).into()
     }
 
-    /// Who voted in the slot before, by position of each committee.
+    /// The voters of the previous slot, by position in each committee.
     fn voted_before(&self, horn: &scenario::Horn) -> Vec<Bitfield> {
         let flip_ppm = u64::from(horn.flip_ppm.unwrap_or(FLIP_PPM));
         let voted = |position: u32| {
@@ -81,7 +81,7 @@ impl Plan {
         committees.map(committee).collect()
     }
 
-    /// Evidence of the right length; nobody verifies it.
+    /// Evidence of the right length, which is never verified.
     fn evidence_before(&self, signers: Bitfield) -> Evidence {
         let count = signers.count_ones() as u64;
         let bytes = self.table.evidence_bytes(Layer::Collection, count);

@@ -1,4 +1,4 @@
-//! The parameters of the protocol: the defaults of the scheme, and what the scenario names.
+//! The protocol parameters: the defaults of the scheme, overridden by the scenario.
 
 use crate::horn::HornError;
 use crate::random;
@@ -11,7 +11,7 @@ use alphorn_types::Layout;
 use alphorn_types::support_code::Coding;
 use std::str::FromStr;
 
-/// The protocol that the scenario names, if it names one.
+/// The protocol preset named by the scenario, if any.
 pub(super) fn preset(horn: &scenario::Horn) -> Result<Option<Preset>, HornError> {
     let named = |name: &String| {
         Preset::named(name).ok_or_else(|| HornError::Choice {
@@ -26,7 +26,7 @@ pub(super) fn preset(horn: &scenario::Horn) -> Result<Option<Preset>, HornError>
     horn.preset.as_ref().map(named).transpose()
 }
 
-/// Validators, committees and what they are made of.
+/// The layout: validators, committees and their subdivision.
 pub(super) fn layout(
     horn: &scenario::Horn,
     preset: Option<&Preset>,
@@ -65,7 +65,7 @@ fn small(value: u32) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
 }
 
-/// The parameters of the protocol: its own, or the defaults of the scheme, and what the scenario names.
+/// The protocol parameters: the preset's own, or the defaults of the scheme, overridden by the scenario.
 pub(super) fn config(
     horn: &scenario::Horn,
     preset: Option<&Preset>,
@@ -97,7 +97,7 @@ pub(super) fn config(
     match horn.bundled {
         Some(true) => {
             config.bundle(info);
-            // What it cannot be is refused below.
+            // Unsupported cases are refused below.
             config.bundled = true;
         }
         Some(false) => config.bundled = false,
@@ -119,7 +119,7 @@ pub(super) fn config(
     if let Some(policy) = &horn.fork_choice {
         config.fork_choice = choice("fork_choice", policy)?;
     }
-    // Where it is said who publishes, a sweep may compare.
+    // With an explicit `publish`, a sweep may compare.
     let is_staged = |level: &Level| level.publish == Publish::Staged;
     if !horn.stage_ms.is_empty() && horn.publish.is_none() && !config.levels.iter().any(is_staged) {
         return Err(HornError::Choice {
@@ -137,8 +137,8 @@ pub(super) fn config(
     Ok(config)
 }
 
-/// Refuses publishers of levels that there are not: aggregators serve below committees, combiners between cells
-/// and committees.
+/// Refuses publishers for levels that do not exist: aggregators serve below committees, combiners between cells and
+/// committees.
 fn unread(horn: &scenario::Horn, levels: u8) -> Result<(), HornError> {
     let given = [
         ("aggregators", horn.aggregators, 2),
@@ -159,7 +159,7 @@ fn unread(horn: &scenario::Horn, levels: u8) -> Result<(), HornError> {
     }
 }
 
-/// A choice among a few words.
+/// Parses a choice among a few words.
 fn choice<T: FromStr<Err = ParseChoiceError>>(
     key: &'static str,
     value: &str,
@@ -173,7 +173,7 @@ fn choice<T: FromStr<Err = ParseChoiceError>>(
 /// The phases of a scenario's slots.
 ///
 /// # Errors
-/// [`HornError`] for a preset, a layout or phases that there are not.
+/// [`HornError`] for an invalid preset, layout or phases.
 pub fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {
     let preset = preset(horn)?;
     let levels = layout(horn, preset.as_ref(), None)?.levels();

@@ -6,46 +6,46 @@ use alphorn_proto::wire;
 use alphorn_types::{Cell, Slot, Unit, Validator};
 
 impl Plan {
-    /// Who serves at a level, by slot and unit.
+    /// Serving validators of a level, by slot and unit.
     pub(crate) fn serving(&self, level: u8) -> &[Vec<Server>] {
         &self.serving[usize::from(level) - 1]
     }
 
-    /// Who serves in a unit in a slot, by rank.
+    /// Validators that serve in a unit in a slot, by rank.
     pub(crate) fn servers_of(&self, slot: Slot, unit: Unit) -> &[Server] {
         let (level, at) = (unit.level, self.unit_number(unit));
         let post = self.place(slot).map(|place| place * self.units(level) + at);
         post.map_or(&[], |post| &self.serving(level)[post as usize])
     }
 
-    /// Units of a level.
+    /// Number of units of a level.
     pub(super) fn units(&self, level: u8) -> u32 {
         let layout = &self.config.layout;
         u32::from(layout.committees()) * u32::from(layout.units_of_committee(level))
     }
 
-    /// Units of the levels below one.
+    /// Number of units of the levels below one.
     fn units_below(&self, level: u8) -> u32 {
         (1..level).map(|below| self.units(below)).sum()
     }
 
-    /// Units below the top level: their posts come before those of the committees.
+    /// Number of units below the top level: their posts come before those of the committees.
     pub(crate) fn posts_below_top(&self) -> u32 {
         self.units_below(self.config.layout.levels())
     }
 
-    /// The number of a unit among those of its level.
+    /// Index of a unit among those of its level.
     fn unit_number(&self, unit: Unit) -> u32 {
         let of_committee = self.config.layout.units_of_committee(unit.level);
         u32::from(unit.committee) * u32::from(of_committee) + u32::from(unit.index)
     }
 
-    /// The number of a unit among all: cells come first, committees last.
+    /// Index of a unit among all units: cells come first, committees last.
     pub(crate) fn post(&self, unit: Unit) -> u32 {
         self.units_below(unit.level) + self.unit_number(unit)
     }
 
-    /// The unit of a number.
+    /// The unit with an index.
     pub(crate) fn unit(&self, post: u32) -> Unit {
         let layout = &self.config.layout;
         let (mut level, mut number) = (1, post);
@@ -62,7 +62,7 @@ impl Plan {
         )
     }
 
-    /// The topic of what a unit's evidence is made of, in the slot at a place: votes or aggregates.
+    /// The topic carrying the inputs of a unit's evidence, votes or aggregates, in the slot at index `place`.
     pub(crate) fn unit_topic(&self, place: u32, unit: Unit) -> TopicId {
         let units = self.units_below(self.config.layout.levels() + 1);
         TopicId(place * units + self.post(unit))
@@ -87,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// The number of a topic of the protocol, for messages of the slot at a place.
+    /// The number of a protocol topic, for messages of the slot at index `place`.
     pub(crate) fn topic_id(&self, topic: wire::Topic, place: u32) -> TopicId {
         match topic {
             wire::Topic::Vote { cell } => self.unit_topic(place, cell.into()),
@@ -97,12 +97,12 @@ impl Plan {
         }
     }
 
-    /// The place of the slot that a topic of votes or aggregates is of.
+    /// Index of the slot of a vote or aggregate topic.
     pub(crate) fn place_of(&self, id: TopicId) -> u32 {
         id.0 / self.units_below(self.config.layout.levels() + 1)
     }
 
-    /// The topic of a number, as the protocol names it.
+    /// The protocol's name for the topic with a number.
     pub(crate) fn topic(&self, id: TopicId) -> wire::Topic {
         if id >= self.collection_topic() {
             return match id == self.collection_topic() {
@@ -125,8 +125,8 @@ impl Plan {
         Some(gossip::DenseId(within))
     }
 
-    /// The number of a unit's evidence on its topic: who serves is numbered unit by unit, those of collections
-    /// slot by slot.
+    /// The number of a unit's evidence on its topic. Serving validators are numbered unit by unit, those for
+    /// collections slot by slot.
     pub(crate) fn evidence_id(
         &self,
         place: u32,
@@ -145,7 +145,7 @@ impl Plan {
     }
 }
 
-/// The number of a message of somebody who serves, among those of all who do.
+/// The number of a message by a serving validator, among those of all that serve.
 fn numbered(
     servers: &[Vec<Server>],
     post: u32,

@@ -1,12 +1,12 @@
-//! Attackers in a network of real roles: honest votes count as without them, and finality goes on.
+//! Attackers in a network of real roles: honest votes count as without them, and finality continues.
 
 use super::super::Plan;
 use super::*;
 
-/// Slots of a run: attacks are over, if they end, two slots before the last.
+/// Number of slots of a run. Attacks that end are over two slots before the last.
 pub(super) const SLOTS: &str = "5";
 
-/// The plan of a run, to choose attackers by their duties.
+/// The plan of a run, used to choose attackers by their duties.
 pub(super) fn plan(changes: &[(&str, &str)], seed: u64) -> Plan {
     let scenario = scenario(changes);
     let Protocol::Horn(horn) = &scenario.protocol else {
@@ -27,7 +27,7 @@ pub(super) fn attacked(changes: &[(&str, &str)], fault: &str) -> HornRun {
     slot(&[changes, &[("fault", fault)]].concat(), 3).unwrap()
 }
 
-/// Every vote of honest nodes is in every honest chain, and what is final is what it is without attack.
+/// Every vote of honest nodes is in every honest chain, and finality is the same as without an attack.
 pub(super) fn assert_harmless(run: &HornRun, what: &str) {
     for of in &run.slots {
         assert!(of.cast > 0 && of.in_chain == of.cast, "{what}: {of:?}");
@@ -39,7 +39,7 @@ pub(super) fn assert_harmless(run: &HornRun, what: &str) {
 fn sixteen_collections_of_one_vote_each_take_no_place_of_an_honest_one() {
     let changes = [("protocol.slots", SLOTS), ("protocol.collectors", "32")];
     let plan = plan(&changes, 3);
-    // Of each committee the first sixteen, in the second slot.
+    // The first sixteen of each committee, in the second slot.
     let of_slot = &plan.serving(2)[2..4];
     let first = of_slot.iter().flat_map(|servers| &servers[..16]);
     let nodes = nodes(first.map(|server| plan.host(server.validator)).collect());
@@ -57,14 +57,14 @@ fn two_blocks_of_a_proposer_cost_nobody_its_vote() {
     let run = attacked(&[("protocol.slots", SLOTS)], fault);
     assert_harmless(&run, "two blocks");
     for of in &run.slots {
-        // A node that got the second one first asks for the first if a message of its own waits for that.
+        // A node that got the second block first asks for the first one if one of its own messages waits for it.
         let least = if of.slot == 1 { 90 } else { 96 };
         assert!(of.imported >= least, "{of:?}");
     }
 }
 
-/// Nobody forwards what is sent directly: half of the nodes get one block and half the other, and each fetches the
-/// second when it sees votes for it.
+/// Messages sent directly are not forwarded. Half of the nodes get one block and half the other, and each fetches
+/// the second one when it sees votes for it.
 #[test]
 fn two_blocks_that_are_sent_directly_do_not_split_the_network() {
     let changes = [
@@ -73,9 +73,9 @@ fn two_blocks_that_are_sent_directly_do_not_split_the_network() {
     ];
     let run = attacked(&changes, "[{ kind = \"equivocate\", nodes = [2] }]");
     for of in &run.slots {
-        // All have the block with the votes of slot 1 too, of which half got the other one at first.
+        // All nodes have the block with the votes of slot 1 too, although half of them first got the other one.
         assert_eq!(of.imported, 96, "{of:?}");
-        // Those who voted for the other one are lost, as it is; nobody else.
+        // The votes for the other block are lost along with it, but no others.
         let least = if of.slot == 2 {
             of.cast * 2 / 5
         } else {

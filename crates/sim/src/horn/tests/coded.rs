@@ -4,7 +4,7 @@ use super::levels::{counts_all, levels, proofs};
 use super::*;
 use crate::horn::Plan;
 
-/// What coding takes, in round figures.
+/// Costs of coding, in round figures.
 const CODE_COSTS: &str = r#"{ "schema": 1, "machine": "none: round figures", "kind": "modelled", "ops": [
     { "op": "rlnc_commit", "n": 64, "m": 150000, "ns": 5000000, "memory_bytes": 1 },
     { "op": "rlnc_verify", "n": 1, "m": 150000, "ns": 200000, "memory_bytes": 1 },
@@ -14,7 +14,7 @@ const CODE_COSTS: &str = r#"{ "schema": 1, "machine": "none: round figures", "ki
     { "op": "rs_verify", "n": 1, "m": 150000, "ns": 4000, "memory_bytes": 1 },
     { "op": "rs_decode", "n": 64, "m": 150000, "ns": 2000000, "memory_bytes": 1 } ] }"#;
 
-/// A slot of two committees whose proofs have 150 kB, without committees' turns.
+/// A slot of two committees with proofs of 150 kB, in which committees do not take turns.
 const CHANGES: [(&str, &str); 5] = [
     ("protocol.fan_out", "[4]"),
     ("protocol.collectors", "4"),
@@ -22,7 +22,7 @@ const CHANGES: [(&str, &str); 5] = [
     ("protocol.stage_ms", "[150, 1500]"),
     ("compute.code_costs", "\"codes.json\""),
 ];
-/// Collections in pieces, by the policy for as few neighbours as there are here.
+/// Collections in pieces, with the policy for as few neighbours as there are here.
 pub(super) const CODED: [(&str, &str); 4] = [
     ("protocol.collection_dissemination", "\"coded\""),
     ("protocol.broadcast_above", "65536"),
@@ -56,7 +56,7 @@ fn run_coded(more: &[(&str, &str)]) -> Result<HornRun, RunError> {
     run_plain(&[&CODED[..], more].concat())
 }
 
-/// Bytes that all nodes sent of a kind.
+/// Bytes that all nodes sent, of one kind.
 fn sent(run: &HornRun, kind: &str) -> u64 {
     let of_kind = run.outcome.series.iter().filter(|bin| bin.kind == kind);
     of_kind.map(|bin| bin.bytes).sum()
@@ -72,7 +72,7 @@ fn coded_collections_reach_everybody_for_fewer_bytes() {
     }
     let [whole, pieces] = [&gossip, &coded].map(|run| sent(run, "collection"));
     assert!(5 * pieces < 4 * whole, "{pieces} {whole}");
-    // Of two committees one collector each published, to 95 nodes.
+    // One collector of each of two committees published, to 95 nodes.
     let (_, published) = coded.published;
     let least = 95 * published * 150_000;
     assert!(pieces > least && pieces < 2 * least, "{pieces} {least}");
@@ -97,7 +97,7 @@ fn blocks_travel_in_pieces_as_well_and_short_messages_by_gossip() {
     let spent = sent(&run, "block");
     assert!(spent > 95 * 3 * bytes * 9 / 10, "{spent}");
     assert!(spent < 2 * 95 * 3 * bytes, "{spent}");
-    // What is not above the bound travels as without pieces.
+    // Anything not above the bound travels as it does without pieces.
     let short = run_coded(&[("protocol.broadcast_above", "1000000")]).unwrap();
     let gossip = run_plain(&[]).unwrap();
     assert_eq!(short.outcome.event_hash, gossip.outcome.event_hash);
@@ -126,16 +126,17 @@ fn a_collector_whose_pieces_are_no_codeword_is_replaced_by_the_next() {
     let run = run_coded(&[("fault", &fault)]).unwrap();
     let of = run.slots[0];
     assert!(of.cast > 1900 && of.in_block == of.cast, "{of:?}");
-    // Both of the first committee, one of the second.
+    // Both collectors of the first committee, one of the second.
     let honest = run_coded(&[]).unwrap();
     assert_eq!(run.published.1, honest.published.1 + 1);
-    // Its own collection was accepted by nobody else, all others by everybody but itself at most.
+    // The attacker's collection was accepted by no other node, and each other collection by at most all nodes but
+    // its own.
     let useful = |run: &HornRun| run.outcome.useful_bytes / 150_000;
     assert!(useful(&run) <= useful(&honest), "{}", useful(&run));
     assert!(useful(&run) + 3 > useful(&honest), "{}", useful(&run));
 }
 
-/// Votes of the slot whose block the attackers do not touch are all in the chain.
+/// All votes are in the chain for the slot whose block the attackers leave alone.
 fn coded_blocks(fault: &str) -> HornRun {
     run_coded(&[
         ("protocol.block_dissemination", "\"coded\""),
@@ -151,7 +152,8 @@ fn a_proposer_leaves_out_collections_that_come_in_pieces() {
     let fault = "[{ kind = \"censor\", posts_pct = 100, factor_pct = 50, until_ms = 45000 }]";
     let run = coded_blocks(fault);
     let [first, second, third] = [0, 1, 2].map(|at| run.slots[at]);
-    // One of two committees is not in the blocks of the first two slots' votes, unless the proposer collects it.
+    // One of two committees is missing from the blocks with the votes of the first two slots, unless the proposer
+    // collects it.
     for of in [first, second] {
         assert!(of.in_block < of.cast * 6 / 10, "{of:?}");
         assert!(of.in_block > of.cast * 4 / 10, "{of:?}");
@@ -186,7 +188,7 @@ fn forged_blocks_and_early_collections_are_sent_whole_where_others_send_pieces()
         early.slots.iter().all(|of| of.in_chain == of.cast),
         "{early:?}"
     );
-    // In the second before the phase of collections.
+    // In the second before the collection phase.
     let [too_early, none] = [&early, &honest].map(|run| {
         let bins = run.outcome.series.iter();
         let meant = bins.filter(|bin| bin.kind == "collection" && bin.from_ns < 11_900_000_000);
@@ -226,7 +228,7 @@ fn places_and_numbers_are_those_that_are_named() {
     ];
     let waited = run_coded(&patient).unwrap();
     counts_all(&waited);
-    // Nobody is told what is here but who sends for nothing.
+    // Nodes report what they have only to peers that send them pieces in vain.
     assert!(4 * sent(&waited, "control") < sent(&run, "control"));
     assert_ne!(
         run.outcome.event_hash,
@@ -266,7 +268,7 @@ fn coded_topics_that_cannot_be_are_named() {
         matches!(error, RunError::Horn(HornError::CodeCosts)),
         "{error}"
     );
-    // Only a source of pieces can commit to what is no payload.
+    // Only a source of pieces can commit to something that is not a payload.
     let fault = [("fault", "[{ kind = \"non_codeword_source\", nodes = [2] }]")];
     let error = slot(&fault, 3).unwrap_err();
     assert_eq!(
@@ -275,7 +277,7 @@ fn coded_topics_that_cannot_be_are_named() {
     );
 }
 
-/// What is changed, and why it cannot be.
+/// The changes, and why they are refused.
 type Refused<'a> = (&'a [(&'a str, &'a str)], &'a str);
 
 #[test]

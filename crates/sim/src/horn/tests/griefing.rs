@@ -1,4 +1,4 @@
-//! Votes that aggregators, collectors and proposers leave out, counted and paid for.
+//! Votes left out by aggregators, collectors and proposers, counted and paid for.
 
 use super::super::Harm;
 use super::attacks::{SLOTS, assert_harmless, attacked, plan};
@@ -6,11 +6,11 @@ use super::*;
 use alphorn_types::Cell;
 
 const RUN: [(&str, &str); 1] = [("protocol.slots", SLOTS)];
-/// The slot that is attacked, and the milliseconds that it lasts.
+/// The attacked slot, and its duration in milliseconds.
 const SLOT: usize = 1;
 const LASTS: &str = "from_ms = 22000, until_ms = 44000";
 
-/// A run with a fault, and what that costs.
+/// A run with a fault, and its cost.
 fn harm(changes: &[(&str, &str)], fault: &str) -> (HornRun, Harm) {
     let honest = slot(changes, 3).unwrap();
     let run = attacked(changes, fault);
@@ -19,7 +19,7 @@ fn harm(changes: &[(&str, &str)], fault: &str) -> (HornRun, Harm) {
     (run, harm)
 }
 
-/// Honest voters of a cell of a run with a fault.
+/// Number of honest voters in a cell of a run with a fault.
 fn honest_of(run: &HornRun, cell: Cell) -> u64 {
     let plan = plan(&RUN, 3);
     let members = plan.assignment.cell_members(cell).iter();
@@ -28,7 +28,7 @@ fn honest_of(run: &HornRun, cell: Cell) -> u64 {
         .count() as u64
 }
 
-/// The votes that are lost in the attacked slot; none is in any other.
+/// Number of votes lost in the attacked slot; no other slot loses any.
 fn lost(run: &HornRun) -> u64 {
     for (at, of) in run.slots.iter().enumerate() {
         assert!(at == SLOT || of.in_chain == of.cast, "{of:?}");
@@ -42,7 +42,7 @@ fn votes_that_some_aggregators_drop_are_in_the_aggregates_of_others() {
     let (run, harm) = harm(&RUN, &fault);
     assert_harmless(&run, "aggregators");
     assert_eq!((harm.lost, harm.late), (0, 0));
-    // Their aggregates are carried by nobody: others are paid for them.
+    // The attackers' aggregates are not carried, so others are paid for those votes.
     assert!(harm.attackers_wei >= 0 && harm.honest_wei <= 0, "{harm:?}");
     assert_eq!(harm.factor(), Some(0.0));
 }
@@ -60,7 +60,7 @@ fn votes_that_all_aggregators_of_a_cell_drop_are_lost() {
     let victims = honest_of(&run, cell);
     assert!(victims > 150 && lost(&run) == victims, "{victims}");
     assert_eq!(whole.lost, victims);
-    // A victim loses what a vote brings, and pays for source and target.
+    // A victim loses the reward of its vote, and pays for source and target.
     let ledger = Ledger::new(Schedule::ALTAIR, &[32; 2048], 1 << 25).unwrap();
     let each = ledger.base_reward(Validator(0)) as i128 * (54 + 40) / 64;
     let least = each * i128::from(victims);
@@ -69,7 +69,7 @@ fn votes_that_all_aggregators_of_a_cell_drop_are_lost() {
         "{whole:?}"
     );
     assert!(whole.victims >= victims && whole.most_wei >= each * 9 / 10);
-    // Its own votes count, and are worth less where fewer agree.
+    // The attackers' own votes count, but are worth less when fewer votes agree.
     let factor = whole.factor().expect("it costs something");
     assert!(whole.attackers_wei > 0 && factor > 1.0, "{whole:?}");
 
@@ -83,7 +83,7 @@ fn hidden_votes_buy_out_others_where_the_best_aggregate_counts_alone() {
     let fault = format!("[{{ kind = \"drop_votes\", share_pct = 20, hides = true, {LASTS} }}]");
     let best = [RUN[0], ("protocol.multiplicity_max", "1")];
     let (run, bought) = harm(&best, &fault);
-    // One fewer than its own of each cell, where one of its machines aggregates.
+    // For each cell in which one of its nodes aggregates, one fewer than its own votes.
     let plan = plan(&RUN, 3);
     let of_cell = |cell| {
         let own = plan.assignment.cell_members(cell).len() as u64 - honest_of(&run, cell);
@@ -100,7 +100,7 @@ fn hidden_votes_buy_out_others_where_the_best_aggregate_counts_alone() {
 
     let (run, answered) = harm(&RUN, &fault);
     assert_harmless(&run, "three aggregates of a cell");
-    // What is left is who was the first to carry a vote.
+    // The remaining difference is which validator was the first to carry a vote.
     assert!(
         answered.honest_wei < bought.honest_wei / 8,
         "{answered:?} {bought:?}"
@@ -149,11 +149,12 @@ fn an_early_collection_is_paid_for_and_takes_no_vote() {
                 .map(|one| one.voters.len())
                 .sum::<usize>()
         };
-        // With all aggregates of a committee it is the collection; before they come it is none.
+        // With all aggregates of a committee, the early collection is the one that counts. Before they arrive,
+        // there is none.
         assert_eq!(carried(&run) % 1024, 0, "{way}");
         if delay_ms == 1000 {
             assert_eq!(carried(&run), 2048, "{way}");
-            // What other collectors would be paid.
+            // Attackers gain what other collectors would have been paid.
             assert!(harm.victims < 5 && harm.honest_wei > 0, "{way}: {harm:?}");
         } else {
             assert!(carried(&run) < 2048, "{way}");
@@ -166,14 +167,15 @@ fn an_early_collection_is_paid_for_and_takes_no_vote() {
 fn what_a_proposer_leaves_out_comes_with_the_next_block() {
     let fault = format!("[{{ kind = \"censor\", factor_pct = 50, posts_pct = 100, {LASTS} }}]");
     let (run, harm) = harm(&RUN, &fault);
-    // The proposer at the begin of the interval had the votes of the slot before.
+    // The proposer at the start of the interval had the votes of the previous slot.
     let of = &run.slots[SLOT - 1];
     assert!(
         of.in_block < of.cast * 6 / 10 && of.in_chain == of.cast,
         "{of:?}"
     );
     assert_eq!((harm.lost, harm.late), (0, of.cast - of.in_block));
-    // The victims lose their heads; the censor loses their inclusion, which the next proposer gets.
+    // The victims lose their head rewards. The censor loses the reward for including them, which the next proposer
+    // gets.
     let ledger = Ledger::new(Schedule::ALTAIR, &[32; 2048], 1 << 25).unwrap();
     let head = ledger.base_reward(Validator(0)) as i128 * 14 / 64;
     assert!(

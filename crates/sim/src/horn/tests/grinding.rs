@@ -1,5 +1,5 @@
-//! The mix of an epoch is a digest of one block: its proposer may try as many bodies as it has time for, and takes the
-//! one with which most of its validators collect. Blocks are proposed by turns, whatever the mix.
+//! The mix of an epoch is a digest of one block. Its proposer may try as many bodies as it has time for, and takes
+//! the one with which most of its validators collect. Blocks are proposed in turn, whatever the mix.
 
 use super::*;
 use alphorn_proto::horn::{committee, selection};
@@ -9,7 +9,7 @@ use alphorn_types::{Epoch, Layout, Unit};
 const COLLECTORS: u32 = 16;
 const EPOCH: Epoch = Epoch(2);
 
-/// How many of the first validators collect under the mix of a block's body: of a unit in a slot, each.
+/// How many of the first validators collect under the mix of a block's body, for each unit in a slot.
 fn seats(layout: Layout, ours: u32, body: u32, posts: &[(Slot, Unit)]) -> Vec<u32> {
     let mut header = Header {
         slot: Slot(31),
@@ -41,7 +41,7 @@ fn who_tries_many_mixes_collects_in_one_chosen_committee_and_hardly_more_in_all(
     assert!((5.0..5.7).contains(&mean), "{mean}");
     let best = |of: usize| tries[..of].iter().max().copied().unwrap();
     let bests = [best(1), best(16), best(256), best(2048)];
-    // A third of sixteen is five; of independent draws one in 260 has eleven.
+    // A third of sixteen is five; of independent draws, one in 260 gives eleven.
     assert!(bests[2] >= 10 && bests[3] >= 11, "{bests:?}");
     let all: Vec<(Slot, Unit)> = (64..96)
         .flat_map(|slot| layout.units(2).map(move |unit| (Slot(slot), unit)))

@@ -1,4 +1,4 @@
-//! Connections by which members join topics: what they take, which are made, and how many a node may have.
+//! Connections by which members join topics: what they cost, which ones are made, and how many a node may have.
 
 use super::super::build::{End, among_members, order};
 use super::super::join::joins;
@@ -7,7 +7,7 @@ use super::*;
 use crate::graph::Graph;
 use alphorn_types::Unit;
 
-/// Messages and bytes of control messages of a run.
+/// Number and bytes of the control messages of a run.
 fn control(run: &HornRun) -> (u64, u64) {
     let bins = run
         .outcome
@@ -43,7 +43,7 @@ fn edges_of(ends: &[End]) -> BTreeSet<(u32, u32)> {
 
 #[test]
 fn both_sides_pay_for_the_connections_of_a_topic_that_is_joined() {
-    // All who publish votes are members: nothing but joining dials.
+    // All publishers of votes are members, so only joining dials.
     let hosts = ("protocol.subscribers", "\"hosts\"");
     let bytes = |bytes| ("link.dial_bytes", bytes);
     let runs = [
@@ -63,8 +63,8 @@ fn both_sides_pay_for_the_connections_of_a_topic_that_is_joined() {
         .filter(|(a, b)| own.number_of(*a, *b).is_none());
     let handshakes = 2 * made.count() as u64;
     assert!(handshakes > 1000);
-    // A mesh announces a little more or less where handshakes are in the way of votes, and the last of them may be
-    // unanswered when the slot ends.
+    // A mesh announces slightly more or less when handshakes get in the way of votes, and the last handshakes may
+    // be unanswered when the slot ends.
     let about = |found: u64, expected: u64| found.abs_diff(expected) * 50 < expected;
     assert!(
         about(small.0 - free.0, handshakes),
@@ -77,7 +77,7 @@ fn both_sides_pay_for_the_connections_of_a_topic_that_is_joined() {
     assert!(about(large.1 - small.1, 2000 * handshakes));
 }
 
-/// The pairs of a topic's ends that are not in the scenario's graph and do not both stay.
+/// The pairs of a topic's ends that are not in the scenario's graph and of which at least one end does not stay.
 #[test]
 fn each_pair_that_meets_anew_in_a_slot_is_connected_once() {
     let plan = attacks::plan(&MESHES, 3);

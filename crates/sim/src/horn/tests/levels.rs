@@ -1,11 +1,11 @@
-//! One level of evidence, three and four, and blocks of one piece of evidence.
+//! One, three and four levels of evidence, and blocks with a single piece of evidence.
 
 use super::super::Harm;
 use super::*;
 use alphorn_scheme::model::Merged;
 use alphorn_scheme::{Form, Op, Overlap};
 
-/// Proofs that merge, also those of a block.
+/// Proofs that merge, including those of a block.
 pub(super) fn proofs() -> CostTable {
     let mut table = CostTable::example();
     table.abilities.layers = [Form::Proof; 2];
@@ -75,7 +75,7 @@ fn every_vote_is_in_the_block_on_every_number_of_levels() {
     }
 }
 
-/// The status quo and the strawman by their names: committees whose aggregates everybody takes, in slots of 12 s.
+/// The status quo and the strawman as named presets: committees whose aggregates all nodes take, in slots of 12 s.
 #[test]
 fn protocols_of_one_level_count_every_vote() {
     for (name, committees) in [("today", 64), ("strawman", 2_048)] {
@@ -103,7 +103,8 @@ fn protocols_of_one_level_count_every_vote() {
     }
 }
 
-/// A node cuts what has no time to what has, and so does a simulated one: what is published is the sum of that.
+/// A node cuts a job to the inputs that there is time for, and so does a simulated one. The published evidence is
+/// the sum of those.
 #[test]
 fn a_collector_that_is_too_slow_sums_fewer_cells() {
     let mut table = CostTable::example();
@@ -121,7 +122,7 @@ fn a_collector_that_is_too_slow_sums_fewer_cells() {
     assert!(run.published.1 > 0, "{:?}", run.published);
 }
 
-/// The preset, with few validators: 98 cells in groups of seven, and a block of one piece of evidence.
+/// The preset with few validators: 98 cells in groups of seven, and a block with a single piece of evidence.
 #[test]
 fn a_network_of_three_levels_has_blocks_of_one_evidence() {
     let changes = [
@@ -134,7 +135,7 @@ fn a_network_of_three_levels_has_blocks_of_one_evidence() {
     counts_all(&run);
     // The votes of a slot are in the block after the next one, and final two blocks later.
     assert_eq!(run.finalised, 2);
-    // A vote, evidence of cells and groups, collections: what was merged is longer than a vote.
+    // A vote, evidence of cells and groups, collections: merged evidence is longer than a vote.
     let longest = &run.longest;
     assert_eq!(longest.len(), 4);
     assert!(longest.iter().all(|bytes| *bytes > 96), "{longest:?}");
@@ -146,14 +147,14 @@ fn a_network_of_three_levels_has_blocks_of_one_evidence() {
     let own = run_of(&table, &own).unwrap();
     counts_all(&own);
     assert_eq!(own.finalised, 3);
-    // Whoever aggregated is paid, of whatever level the evidence is.
+    // The aggregators are paid, whatever the level of the evidence.
     let increments = [32; 2048];
     let slots = run.slots.iter().map(|of| Slot(of.slot));
     assert_eq!(run.inclusion_slots_min, 2);
     let schedule = Schedule::ALTAIR.later_by(run.inclusion_slots_min - 1);
     let all = increments.iter().map(|one| u64::from(*one)).sum();
     let ledger = Ledger::new(schedule, &increments, all).unwrap();
-    // No vote is late that is in the first block that can have it.
+    // A vote is not late if it is in the first block that can include it.
     let harm = Harm::of(&run, &run, &ledger).unwrap();
     assert_eq!((harm.lost, harm.late), (0, 0));
     let paid = pay(&run.blocks, slots, ledger).unwrap();
@@ -165,7 +166,7 @@ fn a_network_of_three_levels_has_blocks_of_one_evidence() {
     );
 }
 
-/// Committees that publish in their turn, and meshes of fewer peers, cost less at a time and lose nothing.
+/// Committees that publish in turn, and meshes of fewer peers, lower the peak cost and lose nothing.
 #[test]
 fn collections_are_spread_and_meshes_are_those_that_are_named() {
     let changes = [
@@ -179,7 +180,7 @@ fn collections_are_spread_and_meshes_are_those_that_are_named() {
     };
     let at_once = run(&[]);
     let spread = run(&[("protocol.spread_ms", "4000")]);
-    // Two committees: the second one begins two seconds later.
+    // Two committees: the second one starts two seconds later.
     let last_ns = |run: &HornRun, kind| {
         let sent = run.outcome.series.iter().filter(|bin| bin.kind == kind);
         sent.map(|bin| bin.from_ns).max().unwrap()
@@ -199,7 +200,7 @@ fn collections_are_spread_and_meshes_are_those_that_are_named() {
         sent(&few),
         sent(&at_once)
     );
-    // What classes carry is what their nodes do.
+    // The load of the classes is the sum over their nodes.
     let all = at_once.outcome.loads.all().unwrap();
     assert_eq!(all.nodes, 96);
     let slot_ns = 24_000_000_000_u128;
@@ -222,7 +223,7 @@ fn collections_are_spread_and_meshes_are_those_that_are_named() {
     assert!(all.mean.cores > 0.0 && all.peak.cores > all.mean.cores);
 }
 
-/// Ranks wait as long as is named: whoever waits for a collection to arrive sends none of its own.
+/// Ranks wait as long as configured: a collector that waits for another's collection sends none of its own.
 #[test]
 fn ranks_wait_as_long_as_is_named() {
     let collections = |waits: &str| {
@@ -239,7 +240,7 @@ fn ranks_wait_as_long_as_is_named() {
     assert!(waiting < at_once, "{waiting} {at_once}");
 }
 
-/// A seed is one run, whatever the queue and whatever runs beside it.
+/// A seed gives the same run, whatever the queue and whatever else runs in parallel.
 #[test]
 fn three_levels_are_the_same_run_each_time() {
     let changes = [
@@ -260,7 +261,7 @@ fn three_levels_are_the_same_run_each_time() {
     assert_eq!(beside[0], narrow);
 }
 
-/// A table, what is changed, and why it cannot be.
+/// A table, the changes, and why they are refused.
 type Case<'a> = (&'a CostTable, &'a [(&'a str, &'a str)], &'a str);
 
 #[test]

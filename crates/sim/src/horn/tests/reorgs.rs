@@ -1,4 +1,4 @@
-//! Attacks on the fork choice over a network: they work against latest votes alone, and against no other policy.
+//! Attacks on the fork choice over a network. They work only against latest votes, not against other policies.
 
 use super::attacks::{attacked, plan};
 use super::*;
@@ -7,8 +7,8 @@ use super::*;
 const ATTACKED: Slot = Slot(3);
 const SLOTS: &str = "7";
 
-/// The proposer's node, and in each of some slots that of a collector of each committee; none of these nodes proposes in
-/// the slots that follow.
+/// The proposer's node and, for each of some slots, the node of one collector of each committee. None of these
+/// nodes proposes in the slots that follow.
 fn allies(changes: &[(&str, &str)], slots: std::ops::Range<u64>) -> Vec<u32> {
     let plan = plan(changes, 3);
     let mut nodes = vec![3];
@@ -31,7 +31,7 @@ fn run(kind: &str, nodes: &[u32], changes: &[(&str, &str)], policy: &str) -> Hor
     attacked(&changes, &fault)
 }
 
-/// Votes of honest validators that are not in the chain, by slot.
+/// Number of honest validators' votes that are not in the chain, by slot.
 fn lost(run: &HornRun) -> Vec<u64> {
     run.slots.iter().map(|of| of.cast - of.in_chain).collect()
 }
@@ -41,7 +41,7 @@ fn a_withheld_block_reorganises_latest_votes_alone() {
     let changes = [("protocol.slots", SLOTS)];
     let nodes = allies(&changes, ATTACKED.0..ATTACKED.0 + 1);
     let lmd = run("withhold_block", &nodes, &changes, "lmd");
-    // Three nodes of 96 are enough: all honest votes of the slot are for the parent of both blocks.
+    // Three nodes of 96 are enough, since all honest votes of the slot are for the parent of both blocks.
     assert_eq!((nodes.len(), lmd.fate.blocks_lost), (3, 1), "{lmd:?}");
     assert!(lmd.fate.reorgs > 0, "{:?}", lmd.fate);
     assert_eq!(lmd.fate.reorg_depth, 1);
@@ -73,7 +73,7 @@ fn saved_votes_keep_halves_apart_under_latest_votes_alone() {
     for policy in ["proposer-boost", "view-merge"] {
         let run = run("balance", &nodes, &changes, policy);
         let lost = lost(&run);
-        // The two blocks of the slot divide its votes, whatever the policy.
+        // The two blocks split the votes of their slot, whatever the policy.
         assert!(
             lost[3] > 0 && lost[3] < run.slots[3].cast * 3 / 5,
             "{lost:?}"
@@ -84,7 +84,7 @@ fn saved_votes_keep_halves_apart_under_latest_votes_alone() {
     }
 }
 
-/// Their votes together with those of a half would justify that half.
+/// The attackers' votes together with those of one half would justify that half.
 #[test]
 fn a_third_keeps_halves_apart_and_justifies_neither() {
     let changes = [
@@ -102,7 +102,7 @@ fn a_third_keeps_halves_apart_and_justifies_neither() {
     assert_eq!(run.finalised, 1);
 }
 
-/// Votes and boosts decide between what stands on the highest justified block alone.
+/// Votes and boosts only decide between blocks on top of the highest justified block.
 #[test]
 fn a_third_that_votes_twice_reorganises_under_every_policy() {
     let changes = [
@@ -117,7 +117,7 @@ fn a_third_that_votes_twice_reorganises_under_every_policy() {
     for policy in ["lmd", "proposer-boost", "view-merge"] {
         let run = run("bounce", &nodes, &changes, policy);
         let (lost, cast) = (lost(&run), run.slots[3].cast);
-        // The honest block of slot 3 and all votes for it, and those for the block under it.
+        // The honest block of slot 3 and all votes for it, and the votes for its parent.
         assert_eq!((run.fate.blocks_lost, lost[3]), (1, cast), "{policy}");
         assert_eq!(run.fate.reorg_depth, 2, "{policy}");
         assert!(0 < lost[2] && lost[2] < cast / 2, "{policy}: {lost:?}");
@@ -125,7 +125,7 @@ fn a_third_that_votes_twice_reorganises_under_every_policy() {
     }
 }
 
-/// Honest votes that a tenth could justify a block with make it the heavier one.
+/// A block that a tenth could justify with honest votes is made the heavier one by those votes.
 #[test]
 fn a_tenth_that_votes_twice_reorganises_nothing() {
     let changes = [

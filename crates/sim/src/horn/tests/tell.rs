@@ -1,4 +1,4 @@
-//! A run as its trace tells it.
+//! A run as recorded in its trace.
 
 use super::{TEXT, coded, scenario};
 use crate::horn::tell::{LINES, Teller, cells_ns};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Keeps what is told.
+/// Keeps the records.
 struct Listener {
     level: TraceLevel,
     threads: usize,
@@ -62,7 +62,7 @@ fn of<'a>(records: &'a [Record], kind: &'a str) -> impl Iterator<Item = &'a Reco
 
 #[test]
 fn a_run_is_the_same_whether_it_is_told_or_not() {
-    // With faults, whose nodes have a slower way through the world.
+    // With faults, whose nodes take a slower path through the world.
     let faults = "\n[[fault]]\nkind = \"drop_votes\"\nshare_pct = 20\nfactor_pct = 30\nfrom_ms = 0\nuntil_ms = 60000\n\
                   [[fault]]\nkind = \"slow_cpu\"\nshare_pct = 30\nfactor_pct = 700\nfrom_ms = 0\nuntil_ms = 60000\n";
     for text in [TEXT.to_owned(), format!("{TEXT}{faults}")] {
@@ -99,7 +99,7 @@ fn a_slot_is_told_as_a_live_node_tells_it() {
         _ => None,
     };
     assert_eq!(genesis(first), Some((2048, 2, 4, 5)));
-    // Aggregates and collections are those of the run: of its last slot, sixteen of a cell and committee.
+    // Aggregates and collections match those of the run: of its last slot, sixteen per cell and committee.
     let of_last = |kind| {
         let slot = |record: &&Record| match &record.event {
             Event::Aggregate { slot, .. } | Event::Collection { slot, .. } => *slot == 1,
@@ -108,7 +108,7 @@ fn a_slot_is_told_as_a_live_node_tells_it() {
         of(&records, kind).filter(slot).count() as u64
     };
     assert_eq!((of_last("aggregate"), of_last("collection")), run.published);
-    // All cells end full, and never have more collected than aggregated, nor more of these than seen.
+    // All cells end full, and never have more collected than aggregated, nor more aggregated than seen.
     let mut ends: BTreeMap<(u64, usize), [u8; 3]> = BTreeMap::new();
     for record in of(&records, "cells") {
         let Event::Cells {
@@ -153,7 +153,7 @@ fn a_slot_is_told_as_a_live_node_tells_it() {
         two_thirds[1].1.abs_diff(at_ms) <= 1,
         "{two_thirds:?} {at_ms}"
     );
-    // A few nodes tell of themselves, and those tell of everything.
+    // A few nodes are followed, and all their activity is recorded.
     let names = |kind| -> BTreeSet<&str> { of(&records, kind).map(|r| r.n.as_ref()).collect() };
     let followed = names("peer");
     assert!((2..=8).contains(&followed.len()), "{followed:?}");
@@ -169,12 +169,12 @@ fn a_slot_is_told_as_a_live_node_tells_it() {
 
 #[test]
 fn a_trace_is_bounded_by_construction() {
-    // Two percent of the votes are of silent nodes, some of which have no block when the run ends.
+    // Two percent of the votes belong to silent nodes, some of which have no block when the run ends.
     let fault = "\n[[fault]]\nkind = \"crash\"\nshare_pct = 5\nfrom_ms = 0\nuntil_ms = 60000\n";
     let scenario = super::scenario_of(&format!("{TEXT}{fault}"), &[("protocol.slots", "2")]);
     let (_, records) = told(&scenario, TraceLevel::Full);
     for (kind, bytes_max, lines_max) in LINES {
-        // Faults of the scenario are cut for themselves.
+        // Faults of the scenario have their own length limit.
         let own = of(&records, kind).filter(|record| record.n != "horn-test");
         let lengths = own.map(|record| record.to_line().unwrap().len());
         let lengths: Vec<usize> = lengths.collect();
@@ -183,7 +183,7 @@ fn a_trace_is_bounded_by_construction() {
             "{kind}: {} lines",
             lengths.len()
         );
-        // Numbers are longer in a larger run: slots, times and nodes by at most 40 digits in all.
+        // Numbers are longer in a larger run: slots, times and nodes by at most 40 digits in total.
         let longest = lengths.into_iter().max().unwrap_or(0);
         assert!(longest + 40 <= bytes_max, "{kind}: {longest} bytes");
     }
@@ -245,13 +245,13 @@ fn of_more_cells_and_slots_than_lines_some_are_told() {
     }
     let records = teller.take();
     for (kind, _, lines_max) in &LINES[..2] {
-        // There are more of either.
+        // More of each were published than are recorded.
         assert_eq!(of(&records, kind).count(), *lines_max, "{kind}");
     }
 }
 
-/// A session bounds work of the slot, and what a node of Horn does for broadcasts is none: it publishes, which is a
-/// duty, and verifies and decodes, which are verdicts. Reed-Solomon shards are not recoded.
+/// A session bounds work of the slot. A Horn node's work for broadcasts is not of that kind: it publishes, which is
+/// a duty, and verifies and decodes, which are verdicts. Reed-Solomon shards are not recoded.
 #[test]
 fn jobs_of_broadcasts_open_no_session() {
     let more = [("protocol.slots", "2"), ("protocol.bundled", "false")];
@@ -275,7 +275,7 @@ fn jobs_of_broadcasts_open_no_session() {
 #[test]
 fn a_trace_is_the_same_on_any_threads() {
     let scenario = super::scenario_of(TEXT, &[("protocol.slots", "2")]);
-    // Where a chain stands is looked at when the observer is.
+    // Left out: the state of the chain is read whenever the observer is polled.
     let lines = |threads| {
         let (run, records) = told_on(threads, &scenario, TraceLevel::Full);
         let told = records
