@@ -1,29 +1,29 @@
-//! Horn: levels of aggregation, from single votes to one collection a committee.
+//! Horn: multi-level aggregation, from single votes up to one collection per committee.
 //!
 //! G. Kadianakis and F. D'Amato, "Horn: collecting signatures for faster finality",
 //! ethresear.ch, 2022.
 //!
-//! | module | what it decides |
+//! | module | responsibility |
 //! |---|---|
-//! | [`committee`], [`shuffle`] | who sits where in an epoch |
-//! | [`selection`], `ranks`, `roster` | who serves at which level |
+//! | [`committee`], [`shuffle`] | committee assignment in an epoch |
+//! | [`selection`], `ranks`, `roster` | which validators serve at which level |
 //! | `voter` | what a validator votes for |
-//! | `maker` | when whoever serves makes and publishes evidence |
-//! | `aggregator` | which votes it is made of, at the first level |
-//! | `combiner`, [`cover`] | which evidence it is made of, at the levels above |
-//! | `proposer` | which collections become a block |
-//! | `gate` | which messages are taken |
-//! | [`fetch`] | who is asked for a block that messages wait for |
-//! | `role`, `roles` | what roles and gate are lent, and how one follows from another |
-//! | `store` | what the machines of a program keep once for all of them |
-//! | `deadlines` | when a message is wanted, late, of no use |
-//! | `machine` | [`Horn`]: all of it at one machine, under the contract |
-//! | `local` | whose duties a machine does |
-//! | `held` | how many bytes a machine holds, and how many they can become |
+//! | `maker` | when serving validators make and publish evidence |
+//! | `aggregator` | which votes go into evidence of the first level |
+//! | `combiner`, [`cover`] | which evidence goes into evidence of the higher levels |
+//! | `proposer` | which collections go into a block |
+//! | `gate` | which messages are accepted |
+//! | [`fetch`] | which peers are asked for a block that messages wait for |
+//! | `role`, `roles` | state lent to the roles and the gate, and the flow between roles |
+//! | `store` | data shared by all state machines of a process |
+//! | `deadlines` | when a message is wanted, late, or useless |
+//! | `machine` | [`Horn`]: the whole protocol as one state machine, under the contract |
+//! | `local` | the validators whose duties a node performs |
+//! | `held` | how many bytes a state machine holds, and the upper bound |
 //! | `duties` | what local validators had to do in a slot, and did |
 //! | `cast` | which messages travel as coded broadcasts, and with which parameters |
-//! | `sources` | who may send which message as a coded broadcast |
-//! | [`config`], `view` | what the network agrees on, and what a machine shows |
+//! | `sources` | which validators may send which message as a coded broadcast |
+//! | [`config`], `view` | the network-wide parameters, and the state a node exposes |
 
 mod aggregator;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -1,4 +1,4 @@
-//! What the aggregator makes evidence of: the votes of its cell that equal its own.
+//! Inputs of the aggregator: the votes of its cell that equal its own.
 
 use alphorn_scheme::{AggregateJob, Bytes, Tail, Work};
 use alphorn_types::{Bitfield, Unit};
@@ -9,8 +9,8 @@ use super::role::Shared;
 use super::state::SlotState;
 use crate::wire::VoteMsg;
 
-/// The job over the votes of a cell for a ballot, without positions that a failed job named; none if
-/// nobody cast the vote.
+/// Builds the job over the votes of a cell for a ballot, without positions named by a failed job. None if
+/// there is no such vote.
 pub(super) fn draft(
     shared: &Shared<'_>,
     state: &SlotState,

@@ -1,7 +1,7 @@
-//! Each role by itself: any inputs in any order, and what must hold whatever comes.
+//! Tests of each role in isolation: any inputs in any order, and the invariants that must always hold.
 //!
-//! A script of bytes says what happens; the jobs that a role asks for are run by the model scheme or
-//! fail. Property tests and fuzz targets give scripts.
+//! A script of bytes determines the inputs. The jobs that a role requests are run by the model scheme or
+//! fail. Property tests and fuzz targets supply scripts.
 
 mod gate;
 
@@ -35,9 +35,9 @@ pub use gate::gate;
 
 /// Validators, all of them local, in two committees of two cells.
 const VALIDATORS: u32 = 16;
-/// The slot in which all happens.
+/// The slot in which everything happens.
 const SLOT: Slot = Slot(1);
-/// Messages that the scripts may bring.
+/// Maximum number of messages in a script.
 const STEPS_MAX: usize = 256;
 
 /// All validators, all of them voting.
@@ -50,7 +50,7 @@ fn everybody() -> Local {
     }
 }
 
-/// The bytes that say what happens.
+/// The bytes that determine the inputs.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -65,7 +65,7 @@ impl Script<'_> {
     }
 }
 
-/// A node with one slot, in which a role is alone.
+/// A node with one slot and a single role.
 struct Stage {
     config: Config,
     info: SchemeInfo,
@@ -80,9 +80,9 @@ struct Stage {
     fx: Effects,
     env: Env,
     marks: MemoryWatermark,
-    /// Jobs that were asked for and have not ended.
+    /// Jobs in flight.
     jobs: Vec<(JobId, Work)>,
-    /// What is voted for: two heads.
+    /// The ballots to vote for: two heads.
     ballots: [Arc<Ballot>; 2],
 }
 
@@ -181,7 +181,7 @@ impl Stage {
         self.slots.get_mut(&SLOT).expect("the only slot")
     }
 
-    /// Hands an input to a role, and gives what it made.
+    /// Passes an input to a role and returns its outputs.
     fn handle<R: Role>(&mut self, role: &mut R, input: R::Input) -> Vec<R::Made> {
         role.handle(&mut self.shared(), input);
         while let Some(output) = self.fx.poll() {
@@ -202,7 +202,7 @@ impl Stage {
         std::iter::from_fn(|| role.poll_output(&mut self.shared())).collect()
     }
 
-    /// Ends one of the jobs that run: well, or in one of the ways in which it has no result.
+    /// Ends one of the jobs in flight, successfully or in one of the ways without a result.
     fn end(&mut self, which: usize, way: usize) -> Option<(Purpose, Outcome<Product>)> {
         if self.jobs.is_empty() {
             return None;
@@ -230,7 +230,7 @@ impl Stage {
         done.map(|output| output.product).into()
     }
 
-    /// Time passes, and the phase with it; true if the role's deadline has come.
+    /// Advances time and the phase. True if the role's deadline has come.
     fn pass(&mut self, ms: u64, deadline: Option<Time>) -> bool {
         self.now = self.now.saturating_add_ns(ms * 1_000_000);
         let now = self.clock.phase_at(self.now).filter(|at| at.slot == SLOT);
@@ -239,7 +239,7 @@ impl Stage {
         deadline.is_some_and(|at| at <= self.now)
     }
 
-    /// Accepts the vote of a validator, unless it has voted or signs nothing more.
+    /// Accepts the vote of a validator, unless it has voted or no longer signs.
     fn vote(&mut self, validator: u32, choice: usize) -> Option<Cell> {
         let validator = Validator(validator % VALIDATORS);
         let ballot = self.ballots[choice % 2].clone();
@@ -258,12 +258,12 @@ impl Stage {
         let cell = state.committees.assignment.cell_of(validator)?;
         let position = state.committees.position_in(validator, cell.into())?;
         let index = state.ballots.index(&ballot)?;
-        // All that is read of a message that was accepted is its signature, at its end.
+        // Only the signature at the end of an accepted message is read.
         state.cell_mut(cell).insert(position, index, signature);
         Some(cell)
     }
 
-    /// What a validator signs, whatever it signed before.
+    /// Signs as a validator, whatever it signed before.
     fn signed(&self, validator: Validator, role: Signer, message: [u8; 32]) -> Option<Bytes> {
         let item = SignItem {
             validator,
@@ -279,7 +279,7 @@ impl Stage {
         }
     }
 
-    /// Accepts an aggregate, whatever it is.
+    /// Accepts any aggregate.
     fn accept(&mut self, message: Option<Aggregate>) {
         if let Some(message) = message {
             let received = Received::new(Bytes::from([]), message);
@@ -292,7 +292,7 @@ impl Stage {
         done.ok().map(|output| output.product)
     }
 
-    /// Evidence of some positions of a cell, as the model scheme makes it.
+    /// Evidence of some positions of a cell, made by the model scheme.
     fn aggregate(&self, cell: Cell, choice: usize, members: u8) -> Option<Evidence> {
         let state = self.slots.get(&SLOT)?;
         let message = self.ballots[choice % 2].message;
@@ -328,7 +328,7 @@ fn cell(number: usize) -> Cell {
     }
 }
 
-/// A voter alone: at most one vote of each validator is signed, of the ballot that it was given.
+/// A voter in isolation: at most one vote of each validator is signed, for the given ballot.
 ///
 /// # Panics
 ///
@@ -372,8 +372,8 @@ pub fn voter(data: &[u8]) -> bool {
     !signed.is_empty()
 }
 
-/// Whoever serves at a level, alone: what happens by the script, besides what `feed` brings. Each
-/// aggregate is of one who serves, who makes no other; `check` sees it.
+/// A maker in isolation: driven by the script, with additional inputs from `feed`. Each aggregate is from
+/// a serving validator that makes no other, and is passed to `check`.
 fn maker(
     data: &[u8],
     level: u8,
@@ -436,7 +436,8 @@ fn maker(
     !makers.is_empty()
 }
 
-/// An aggregator alone: what it makes is of accepted votes, and of each who serves once.
+/// An aggregator in isolation: its output consists of accepted votes, one aggregate per serving
+/// validator.
 ///
 /// # Panics
 ///
@@ -457,7 +458,7 @@ pub fn aggregator(data: &[u8]) -> bool {
     })
 }
 
-/// A combiner alone: what it makes is covered by accepted aggregates, and of each who serves once.
+/// A combiner in isolation: its output is covered by accepted aggregates, one per serving validator.
 ///
 /// # Panics
 ///
@@ -502,7 +503,8 @@ fn check_collection(stage: &mut Stage, made: Aggregate) {
     stage.accept(Some(made));
 }
 
-/// A proposer alone: a block has collections that it was given, each adds a signer, and it fits.
+/// A proposer in isolation: a block contains collections it was given, each adds a signer, and the block
+/// fits.
 ///
 /// # Panics
 ///
@@ -594,7 +596,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::Cell;
 
-    /// Gives a role random scripts; some of them must come to something.
+    /// Runs a role on random scripts, some of which must produce output.
     fn scripts(role: fn(&[u8]) -> bool) {
         let came = Cell::new(0u32);
         let config = ProptestConfig::with_cases(200);

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use crate::wire::{NetworkDigest, Reject, Vote, digest};
 
-/// Votes that are remembered although nobody's signature of them was verified yet, so that each is
-/// checked against the chain and hashed once.
+/// Maximum number of votes remembered although no signature of them was verified yet, so that each is
+/// checked against the chain and hashed only once.
 const RECENT_MAX: usize = 16;
 
-/// A vote that fits the chain, and what its voters sign.
+/// A vote that fits the chain, and the message its voters sign.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ballot {
     pub(super) vote: Vote,
@@ -25,7 +25,7 @@ impl Ballot {
         Arc::new(Self { vote, message })
     }
 
-    /// What the signer's store keeps from going back.
+    /// The values that the signer's store must not let go back.
     pub(super) fn guard(&self) -> VoteGuard {
         VoteGuard {
             source: self.vote.source.slot,
@@ -34,16 +34,16 @@ impl Ballot {
     }
 }
 
-/// A ballot that somebody was seen to cast, and with how much weight.
+/// A ballot known to have been cast, and its weight.
 struct Tracked {
     ballot: Arc<Ballot>,
-    /// Of the voters whose single votes were verified.
+    /// Weight of the voters whose single votes were verified.
     votes: u64,
-    /// Of the heaviest verified aggregate or collection.
+    /// Weight of the heaviest verified aggregate or collection.
     evidence: u64,
 }
 
-/// A ballot in the order of its vote.
+/// A ballot ordered by its vote.
 struct ByVote(Arc<Ballot>);
 
 impl Borrow<Vote> for ByVote {
@@ -72,12 +72,12 @@ impl Ord for ByVote {
     }
 }
 
-/// The votes of a slot that somebody was seen to cast, and those that only claim it.
+/// The votes of a slot known to have been cast, and those only claimed.
 ///
-/// Every vote that a verified signature names keeps its index: at most one for each signature that
-/// was verified, so that what refers to it stays right. But only the heaviest ones *count*, and the
-/// own one: what counts is taken, forwarded and shown. A vote that nobody else casts takes no place
-/// from one that many do, whatever came first.
+/// Every vote named by a verified signature keeps its index, at most one for each verified signature, so
+/// that references to it stay valid. But only the heaviest ones and the one cast here *count*: a vote
+/// that counts is accepted, forwarded and shown. A vote cast by a single voter does not displace one cast
+/// by many, whichever came first.
 pub(super) struct Ballots {
     max: usize,
     tracked: Vec<Tracked>,
@@ -109,7 +109,7 @@ impl Ballots {
         }
     }
 
-    /// Remembers a ballot for a while. A forged one takes no place from those that are tracked.
+    /// Remembers a ballot for a while. A forged one does not displace any that are tracked.
     pub(super) fn remember(&mut self, ballot: &Arc<Ballot>) {
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
@@ -122,8 +122,8 @@ impl Ballots {
         self.by_vote.get(&ballot.vote).copied()
     }
 
-    /// The index of a ballot of which a single vote of so much weight was verified, beside those
-    /// before.
+    /// Records a verified single vote of the given weight for a ballot, on top of earlier ones. Returns
+    /// the ballot's index.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl Ballots {
         Ok(index)
     }
 
-    /// The index of a ballot of which evidence of so much weight was verified.
+    /// Records verified evidence of the given weight for a ballot. Returns the ballot's index.
     ///
     /// # Errors
     ///
@@ -150,21 +150,21 @@ impl Ballots {
         self.counts(index).then_some(index).ok_or(Reject::Full)
     }
 
-    /// The index of the vote that is cast here, which counts whatever the others cast. None if there
+    /// Tracks the vote cast here, which counts whatever others cast. Returns its index, or none if there
     /// is no index left.
     pub(super) fn track_own(&mut self, ballot: &Arc<Ballot>) -> Option<u16> {
         self.own = self.track(ballot);
         self.own
     }
 
-    /// Whether a tracked ballot is the own one, or one of the heaviest; the first of equal ones.
+    /// Whether a tracked ballot is the one cast here, or one of the heaviest. The first one wins a tie.
     pub(super) fn counts(&self, index: u16) -> bool {
         let index = usize::from(index);
         self.counts_with(index, self.weight(index))
     }
 
-    /// Whether a ballot would count with evidence of so much weight, beside all that is known of it
-    /// and of the others.
+    /// Whether a ballot would count with evidence of the given weight, in addition to all that is known
+    /// about it and the others.
     pub(super) fn would_count(&self, ballot: &Ballot, weight: impl FnOnce() -> u64) -> bool {
         if self.tracked.len() < self.max {
             return true;
@@ -181,7 +181,7 @@ impl Ballots {
         tracked.votes.max(tracked.evidence)
     }
 
-    /// Whether the ballot of an index counts if it has a weight.
+    /// Whether the ballot at an index counts if it has the given weight.
     fn counts_with(&self, index: usize, weight: u64) -> bool {
         let own = self.own.map(usize::from);
         let this = (weight, Reverse(index));
@@ -250,14 +250,14 @@ mod tests {
         for (index, slot) in [(1, 201), (2, 202), (3, 203)] {
             assert_eq!(ballots.track_vote(&ballot(slot), 1), Ok(index));
         }
-        // As light as the others, and later.
+        // No heavier than the others, and later.
         assert_eq!(ballots.counted(), [0, 1, 2]);
         assert_eq!(ballots.track_vote(&ballot(203), 1), Ok(3));
         assert_eq!(ballots.counted(), [0, 1, 3]);
-        // A collection of one signer displaces nothing, one of two does; a later one of fewer
-        // signers takes no weight away.
+        // A collection of one signer displaces nothing, one of two does. A later one with fewer signers
+        // does not reduce the weight.
         for (signers, counts) in [(1, false), (2, true), (5, true), (4, true)] {
-            // As it could be told before.
+            // The prediction must agree.
             assert_eq!(ballots.would_count(&ballot(204), || signers), counts);
             let index = ballots.track_evidence(&ballot(204), signers);
             assert_eq!(index.is_ok(), counts, "{signers}");

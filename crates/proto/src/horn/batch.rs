@@ -1,12 +1,12 @@
-//! Messages that wait for a verification job: batches form by load, not by a timer.
+//! Messages awaiting a verification job. Batches form by load, not by a timer.
 //!
-//! A batch has at most one job. While it runs, the next messages queue; when it ends, they are the
-//! next job. A batch that has work and no job is *due* at the end of the current instant, so
-//! messages that arrive together are verified together.
+//! A batch has at most one job. While it runs, further messages queue, and they form the next job when it
+//! ends. A batch with work and no job is *due* at the end of the current instant, so messages that arrive
+//! together are verified together.
 
 use super::fair::{FairQueue, Room, Waits};
 
-/// Messages of one key, in the order of their arrival.
+/// Messages of one key, in order of arrival.
 pub(super) struct Batch<M> {
     queue: FairQueue<M>,
     running: bool,
@@ -23,16 +23,16 @@ impl<M> Default for Batch<M> {
     }
 }
 
-/// A message was taken.
+/// Result of adding a message.
 pub(super) struct Taken<M> {
     /// The batch was not due before and is now.
     pub(super) due: bool,
-    /// Messages that had to go for it.
+    /// Messages displaced by it.
     pub(super) displaced: Vec<M>,
 }
 
 impl<M: Waits> Batch<M> {
-    /// Adds a message, if need be in place of others. None if there is no room for it, see
+    /// Adds a message, displacing others if necessary. None if there is no room for it, see
     /// [`FairQueue::offer`].
     pub(super) fn offer(&mut self, message: M, room: Room) -> Option<Taken<M>> {
         let displaced = self.queue.offer(message, room).ok()?;
@@ -40,8 +40,8 @@ impl<M: Waits> Batch<M> {
         Some(Taken { due, displaced })
     }
 
-    /// Takes up to `max` messages that `fits` for a job, which from now on runs. None if nothing
-    /// is to be done.
+    /// Takes up to `max` messages for which `fits` holds and marks their job as running. Returns an empty
+    /// list if there is nothing to do.
     pub(super) fn take(&mut self, max: usize, fits: impl Fn(&M) -> bool) -> Vec<M> {
         self.due = false;
         if self.running {
@@ -52,28 +52,28 @@ impl<M: Waits> Batch<M> {
         taken
     }
 
-    /// The job ended; true if the batch is due again.
+    /// Marks the job as ended. True if the batch is due again.
     pub(super) fn ended(&mut self) -> bool {
         self.running = false;
         !self.queue.is_empty() && self.become_due()
     }
 
-    /// Bytes of all messages that wait.
+    /// Bytes of all waiting messages.
     pub(super) fn bytes(&self) -> usize {
         self.queue.bytes()
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Whether no message waits and no job runs.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && !self.running
     }
 
-    /// The first message that waits.
+    /// The first waiting message.
     pub(super) fn first(&self) -> Option<&M> {
         self.queue.first()
     }
 
-    /// Gives the waiting messages back that are `gone`.
+    /// Removes and returns the waiting messages for which `gone` holds.
     pub(super) fn give_up(&mut self, gone: impl Fn(&M) -> bool) -> Vec<M> {
         let gone = self.queue.take(usize::MAX, gone);
         self.due &= !self.queue.is_empty();

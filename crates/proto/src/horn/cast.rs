@@ -1,5 +1,5 @@
-//! What of Horn travels as coded broadcasts: which messages, under which subjects, with which parameters.
-//! Nodes and the simulation of a network do the same by it.
+//! How Horn uses coded broadcasts: which messages, under which subjects, with which parameters. Used by
+//! both nodes and the network simulation.
 
 use super::machine::Horn;
 use super::sources::broadcast_kind;
@@ -7,41 +7,42 @@ use crate::broadcast::{Config, Limits, Policy};
 use crate::rlnc::{ELEMENT_PAYLOAD_BYTES, Subject};
 use crate::wire::{Aggregate, Header, Kind, Topic, WireFormat};
 
-/// Messages above so many bytes are broadcast, unless configured otherwise.
+/// Messages larger than this many bytes are broadcast, unless configured otherwise.
 pub const ABOVE_BYTES: usize = 256 << 10;
-/// Jobs from here on are those of broadcasts; a trace's reader may have numbers of 53 bits only.
+/// First job id used for broadcasts. Trace readers may only handle numbers of 53 bits.
 pub const JOBS: u64 = 1 << 52;
-/// Messages that came by broadcast are from peers from here on: from their source, as a number.
+/// First peer number used for messages that arrived by broadcast; their source is added as a number.
 pub const SOURCES: u64 = 1 << 63;
-/// Elements of a chunk of the random linear code, at most: those of the longest that a policy cuts. All
-/// nodes have as many generators, and refuse the header of longer ones.
+/// Maximum number of elements of a chunk of the random linear code: those of the longest chunk that a
+/// policy cuts. All nodes have this many generators, and reject headers of longer chunks.
 pub const ELEMENTS: u32 = Policy::LARGE
     .chunk_bytes_max
     .div_ceil(ELEMENT_PAYLOAD_BYTES);
 
-/// Broadcasts alive, at most, and slots that each lives.
+/// Maximum number of live broadcasts, and the lifetime of each in slots.
 const LIVE_MAX: u16 = 64;
 const LIVE_SLOTS: u64 = 2;
-/// Longest life of a broadcast that a machine takes.
+/// Maximum lifetime of a broadcast that the state machine accepts.
 const LIVE_NS_MAX: u64 = 3_600_000_000_000;
-/// Bytes that all broadcasts alive and headers that wait may take, in quarters of the longest payload for
-/// each: a sixteenth of it is for the latter, which leaves 13 quarters.
+/// Memory for all live broadcasts and waiting headers, in quarters of the longest payload per broadcast.
+/// A sixteenth of it is for the headers, which leaves 13 quarters.
 const LIVE_PAYLOAD_QUARTERS: u64 = 14;
-/// Combinations of more elements are drawn by a job. A loop is never blocked: so many take 10 µs with
-/// AVX-512 (EPYC Zen 4), 65 µs without vectors.
+/// Combinations of more elements than this are drawn by a job, so that a loop never blocks. This many
+/// take 10 µs with AVX-512 (EPYC Zen 4), 65 µs without vectors.
 const DRAW_ELEMENTS_MAX: u32 = 1 << 12;
-/// Pieces of a peer and broadcast that wait for verification. The machine's default is for links whose
-/// round trip is long beside the queue of a lane; on a fast one an honest peer's pieces would find no
-/// room, and be asked for again. All that wait of a broadcast are bounded beside, so this costs no memory.
+/// Maximum number of unverified pieces per peer and broadcast. The state machine's default is for links
+/// whose round trip is long compared to the queue of a lane. On a fast link an honest peer's pieces would
+/// find no room, and be requested again. The total per broadcast is bounded separately, so this costs no
+/// memory.
 const UNVERIFIED_PEER_MAX: u8 = 64;
-/// Pieces that wait for their header, which is verified meanwhile: of one peer and of all.
+/// Maximum number of pieces waiting for their header to be verified, of one peer and of all.
 const ORPHANS_PEER_MAX: u8 = 32;
 const ORPHANS_MAX: u16 = 256;
 
-/// What is told to a node.
+/// Settings of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Blocks and collections above so many bytes are broadcast.
+    /// Blocks and collections larger than this many bytes are broadcast.
     pub above_bytes: usize,
 }
 
@@ -54,13 +55,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether a message is to be broadcast.
+    /// Whether a message should be broadcast.
     pub fn takes(self, topic: Topic, bytes: usize) -> bool {
         bytes > self.above_bytes && broadcast_kind(topic.kind()).is_some()
     }
 }
 
-/// The parameters of [`Broadcast`](crate::broadcast::Broadcast) in the network of a protocol.
+/// The parameters of [`Broadcast`](crate::broadcast::Broadcast) for a protocol's network.
 pub fn config(horn: &Horn) -> Config {
     let format = horn.format();
     let payload = format
@@ -84,7 +85,7 @@ pub fn config(horn: &Horn) -> Config {
     }
 }
 
-/// Which duty's message these bytes are, by what they say of themselves.
+/// Returns the duty to which a message belongs, according to its own content.
 pub fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject> {
     let kind = broadcast_kind(topic.kind())?;
     let (slot, index, source) = match topic.kind() {
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
     use crate::rlnc::Strategy;
 
-    /// Else a node could not commit to its own payload, or not read that of another one.
+    /// Otherwise a node could not commit to its own payload, or not read another node's.
     #[test]
     fn there_are_generators_for_every_cut() {
         let config = Config::default();

@@ -1,4 +1,4 @@
-//! The single votes of a cell: those that wait for their verification, and the first of each voter.
+//! The single votes of a cell: those awaiting verification, and the first vote of each voter.
 
 use alphorn_scheme::Bytes;
 use std::collections::BTreeSet;
@@ -11,10 +11,10 @@ use super::fair::Waits;
 use super::state::SHARED_BYTES;
 use crate::contract::Peer;
 
-/// A vote that waits for its verification.
+/// A vote awaiting verification.
 pub(super) struct WaitingVote {
     pub(super) origin: Origin,
-    /// Position inside the cell.
+    /// Position in the cell.
     pub(super) position: u32,
     pub(super) ballot: Arc<Ballot>,
     pub(super) signature: Bytes,
@@ -32,28 +32,29 @@ impl Waits for WaitingVote {
     }
 }
 
-/// The first vote that was accepted from a voter: it counts.
+/// The first accepted vote of a voter, which counts.
 #[derive(Clone, Copy)]
 pub(super) struct FirstVote {
-    /// Position inside the cell.
+    /// Position in the cell.
     pub(super) position: u32,
     pub(super) ballot: u16,
-    /// A second vote for something else was proven: nothing more is taken from this voter.
+    /// A second vote for something else was proven. Nothing more is accepted from this voter.
     pub(super) equivocated: bool,
 }
 
-/// The message of a first vote on the wire, by the position inside the cell.
+/// The wire message of a first vote, by its position in the cell.
 type Message = (u32, Bytes);
 
-/// What a first vote takes, without the bytes of its message.
+/// Size of a first vote, excluding the bytes of its message.
 pub(super) const FIRST_BYTES: usize = size_of::<FirstVote>() + size_of::<Message>() + SHARED_BYTES;
 
 /// The votes of a cell.
 #[derive(Default)]
 pub(super) struct CellVotes {
-    /// By position. There are few where nobody aggregates.
+    /// By position. There are few if the cell is not aggregated here.
     firsts: Vec<FirstVote>,
-    /// Of all of them until the aggregates are made, then of those whose votes no accepted one has.
+    /// Messages of all first votes until the aggregates are made, then of those not contained in any
+    /// accepted aggregate.
     messages: Vec<Message>,
     /// The aggregates are made.
     is_over: bool,
@@ -75,14 +76,14 @@ impl CellVotes {
         self.place(position).ok().map(|place| self.firsts[place])
     }
 
-    /// The first votes of which aggregates can be made, with their messages.
+    /// The first votes available for aggregates, with their messages.
     pub(super) fn messages(&self) -> impl Iterator<Item = (FirstVote, &Bytes)> {
         let messages = self.messages.iter().filter(|_| !self.is_over);
         let firsts = self.firsts.iter().copied().zip(messages);
         firsts.map(|(first, (_, message))| (first, message))
     }
 
-    /// Takes a voter's first vote.
+    /// Records a voter's first vote.
     pub(super) fn insert(&mut self, position: u32, ballot: u16, message: Bytes) {
         if let Err(place) = self.place(position) {
             let first = FirstVote {
@@ -100,7 +101,7 @@ impl CellVotes {
         self.messages.binary_search_by_key(&position, |(of, _)| *of)
     }
 
-    /// A second vote of a voter was proven; the first one, if it is still there.
+    /// Records a proven second vote of a voter. Returns the first one, if it is still kept.
     pub(super) fn contradict(&mut self, position: u32) -> Option<&Bytes> {
         let place = self.place(position).ok()?;
         self.firsts[place].equivocated = true;
@@ -108,7 +109,7 @@ impl CellVotes {
         Some(&self.messages[message].1)
     }
 
-    /// The aggregates are made: a vote that one of them proves need not be kept.
+    /// Called once the aggregates are made. Votes that one of them proves are dropped.
     pub(super) fn end(&mut self, is_proven: impl Fn(FirstVote) -> bool) {
         self.is_over = true;
         let firsts = self.firsts.iter();
@@ -118,7 +119,7 @@ impl CellVotes {
         self.messages.shrink_to_fit();
     }
 
-    /// Bytes of the votes that were accepted.
+    /// Bytes of the accepted votes.
     pub(super) fn held_bytes(&self) -> u64 {
         let message = |(_, data): &Message| size_of::<Message>() + SHARED_BYTES + data.len();
         let messages = self.messages.iter().map(message).sum::<usize>();
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(votes.contradict(6), None);
         assert!(votes.first(5).unwrap().equivocated && !votes.first(2).unwrap().equivocated);
         votes.end(|first| first.ballot == 0);
-        // A late one counts for its voter, and nobody makes anything of it.
+        // A late one counts for its voter, but is not used in any aggregate.
         votes.insert(3, 1, message(3));
         assert!(seen(&votes).is_empty());
         let kept = [2, 3, 5, 511].map(|position| votes.contradict(position).is_some());

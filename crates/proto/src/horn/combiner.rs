@@ -1,4 +1,4 @@
-//! What a combiner makes evidence of: evidence of the parts of its unit, each covered by aggregates.
+//! Inputs of a combiner: evidence of the parts of its unit, each covered by aggregates.
 
 use alphorn_scheme::{CombineJob, Layer, Op, Overlap, Part, Work};
 use alphorn_types::{Bitfield, Support, Unit};
@@ -8,8 +8,8 @@ use super::maker::Draft;
 use super::role::Shared;
 use super::state::{Accepted, SlotState};
 
-/// The job over the cover of each part of a unit for a ballot, without senders whom a failed job named;
-/// none if there is no evidence.
+/// Builds the job over the cover of each part of a unit for a ballot, without senders named by a failed
+/// job. None if there is no evidence.
 pub(super) fn draft<'a>(
     shared: &Shared<'_>,
     state: &'a SlotState,
@@ -27,7 +27,7 @@ pub(super) fn draft<'a>(
         let ballot = state.ballots.get(ballot);
         (ballot.vote, ballot.message)
     };
-    // Single votes count once: as many picks as may be counted always fit.
+    // Single votes count once, so picks up to the maximum count always fit.
     let is_packed =
         unit.level > 2 && matches!(shared.info.overlap(unit.level - 1), Overlap::Counted { .. });
     let is_usable =
@@ -77,7 +77,7 @@ pub(super) fn draft<'a>(
         covered,
         work: Work::Combine(CombineJob {
             op: match statement.layer {
-                // Lists that are united: what is made is an aggregate of more votes.
+                // United lists yield an aggregate of more votes.
                 Layer::Aggregate => Op::Aggregate,
                 Layer::Collection => Op::Collect,
             },

@@ -1,14 +1,14 @@
-//! Who sits where in an epoch.
+//! Committee assignment in an epoch.
 
 use alphorn_types::{Assignment, Epoch, Layout};
 
 use super::shuffle::Shuffle;
 use crate::wire::digest;
 
-/// The committees of `epoch`: position j of the epoch is held by validator π(j), π the
+/// The committees of `epoch`: position j of the epoch is held by validator π(j), where π is the
 /// swap-or-not shuffle under [`digest::epoch_seed`]`(epoch, mix)`.
 ///
-/// `mix` is 32 bytes that the chain supplies with a look-ahead of two epochs.
+/// `mix` is 32 bytes supplied by the chain with a look-ahead of two epochs.
 pub fn assignment(epoch: Epoch, mix: &[u8; 32], layout: Layout) -> Assignment {
     let seed = digest::epoch_seed(epoch, mix);
     let members = Shuffle::new(seed, layout.validators()).list();

@@ -1,4 +1,4 @@
-//! What a Horn network agrees on, and what this machine does in it.
+//! Network-wide parameters of Horn, and the local settings of a node.
 
 use alphorn_scheme::{Abilities, EvidenceLength, Form, Layer, Overlap, Scheme, Sizes, Statement};
 use alphorn_types::support_code::Coding;
@@ -20,36 +20,36 @@ mod preset;
 pub use choice::{ParseChoiceError, Publish, Selection, SubsetRule};
 pub use preset::Preset;
 
-/// Most expected publishers of a unit, and most messages taken of one.
+/// Maximum number of expected publishers of a unit, and of messages accepted per unit.
 pub(crate) const MEMBERS_MAX: u16 = 64;
 /// Longest epoch, in slots.
 pub(crate) const EPOCH_SLOTS_MAX: u64 = 4096;
-/// Most distinct votes that can be tracked in a slot.
+/// Maximum number of distinct votes that can be tracked in a slot.
 pub(crate) const VOTE_DATA_MAX: u16 = 64;
 /// Longest wait between two ranks of staged publishing, in milliseconds.
 pub(crate) const STAGE_MS_MAX: u64 = 60_000;
-/// The whole of a unit, in the unit of [`Level::stage_gain_ppm`].
+/// A whole unit, in the scale of [`Level::stage_gain_ppm`].
 pub(crate) const PPM: u32 = 1_000_000;
-/// Those who serve in a unit below the top by default, where its evidence is a proof: with 16 of them
-/// whoever combines would verify a thousand proofs.
+/// Default number of publishers of a unit below the top level where its evidence is a proof. With 16 of
+/// them, a combiner would verify a thousand proofs.
 const PROOF_PUBLISHERS: u16 = 4;
 
-/// What the roles know of a signature scheme; they branch on this and on nothing else.
+/// What the roles know about a signature scheme. They branch on this and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemeInfo {
-    /// What it can do.
+    /// The scheme's capabilities.
     pub abilities: Abilities,
     /// Sizes on the wire, in bytes.
     pub sizes: Sizes,
-    /// Length of the evidence of each level, from level 1, over its largest unit.
+    /// Evidence length of each level, from level 1, over its largest unit.
     pub evidence: Vec<EvidenceLength>,
-    /// Length of one piece of evidence of as many collections as it can prove; none if each needs its
-    /// own.
+    /// Length of one piece of evidence for as many collections as it can prove. None if each collection
+    /// needs its own.
     pub bundle: Option<EvidenceLength>,
 }
 
 impl SchemeInfo {
-    /// What `scheme` is on `layout`.
+    /// Describes `scheme` on `layout`.
     pub fn of<S: Scheme>(scheme: &S, layout: &Layout) -> Self {
         let abilities = scheme.abilities();
         let length = |level| {
@@ -64,19 +64,19 @@ impl SchemeInfo {
         }
     }
 
-    /// What evidence of a level is to the scheme.
+    /// Returns the scheme layer to which evidence of a level belongs.
     pub fn layer(&self, level: u8) -> Layer {
         layer(&self.abilities, level, self.evidence.len() as u8)
     }
 
-    /// How evidence of a level may overlap where it is combined.
+    /// How evidence of a level may overlap when it is combined.
     pub fn overlap(&self, level: u8) -> Overlap {
         self.abilities.overlap(self.layer(level))
     }
 }
 
-/// What evidence of a level is to a scheme: made of votes, or of other evidence. Proofs of lists that do
-/// not merge are made once, at the top; up to there lists are united.
+/// Returns the scheme layer of a level's evidence: made of votes, or of other evidence. Proofs of lists
+/// that do not merge are made once, at the top. Below that, lists are united.
 fn layer(abilities: &Abilities, level: u8, top: u8) -> Layer {
     let proved_once = abilities.form(Layer::Aggregate) == Form::List
         && abilities.form(Layer::Collection) == Form::Proof
@@ -88,74 +88,76 @@ fn layer(abilities: &Abilities, level: u8, top: u8) -> Layer {
     }
 }
 
-/// What holds for the evidence of one level.
+/// Parameters of the evidence of one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     /// Expected publishers of a unit, 1 to 64.
     pub publishers: u16,
-    /// Most messages taken of a unit in a slot, 1 to 64.
+    /// Maximum number of messages accepted per unit and slot, 1 to 64.
     pub taken_max: u16,
-    /// Which of those who serve publish.
+    /// Which of the serving validators publish.
     pub publish: Publish,
-    /// Under [`Publish::Staged`]: the wait between two expected ranks, in milliseconds.
+    /// Under [`Publish::Staged`], the wait between two expected ranks, in milliseconds.
     pub stage_ms: u64,
-    /// Under [`Publish::Staged`]: signers that evidence must add to the best one seen, in millionths
+    /// Under [`Publish::Staged`], the signers that evidence must add to the best one seen, in millionths
     /// of the unit; 0 = any.
     pub stage_gain_ppm: u32,
-    /// How much later than those of the first committee the publishers of the last one would begin, in
-    /// milliseconds; those between are spread evenly. Evidence of all committees at once fills the links
-    /// of nodes that have no use for it before the phase ends. Local: others cannot tell.
+    /// How much later the publishers of the last committee would start than those of the first, in
+    /// milliseconds. Committees in between are spread evenly. Evidence of all committees at once would
+    /// fill the links of nodes that have no use for it before the phase ends. Local setting, not visible
+    /// to other nodes.
     pub spread_ms: u64,
-    /// Which evidence of each unit below is combined; nothing to level 1. Local: others cannot tell.
+    /// Which evidence of each unit below is combined. Unused at level 1. Local setting, not visible to
+    /// other nodes.
     pub cover: Cover,
 }
 
-/// What all machines of a network agree on, except where a field says otherwise.
+/// Parameters shared by all nodes of a network, except where a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Validators, committees, cells.
+    /// Number of validators, committees, cells.
     pub layout: Layout,
-    /// Length of a slot and of its phases.
+    /// Length of a slot and its phases.
     pub timing: Timing,
-    /// When slot 0 begins.
+    /// Start of slot 0.
     pub genesis: Time,
-    /// SHA-256 of the canonical genesis parameters: keeps this network's signatures apart from
-    /// those of others, and stands in its genesis block.
+    /// SHA-256 of the canonical genesis parameters. Separates this network's signatures from those of
+    /// other networks, and is part of its genesis block.
     pub network_id: [u8; 32],
-    /// What holds for each level of evidence, from level 1.
+    /// Parameters of each level of evidence, from level 1.
     pub levels: Vec<Level>,
-    /// How members come to serve.
+    /// How members are selected to serve.
     pub selection: Selection,
-    /// Greatest multiplicity in evidence that is combined: 1, 3, 7 or 15.
+    /// Maximum multiplicity in evidence that is combined: 1, 3, 7 or 15.
     pub multiplicity_max: u8,
-    /// Slots of an epoch, 1 to 4096.
+    /// Slots per epoch, 1 to 4096.
     pub epoch_slots: u64,
-    /// Most collections in a block, 1 to 2048.
+    /// Maximum number of collections in a block, 1 to 2048.
     pub collections_per_block_max: u16,
-    /// Whether one piece of evidence proves all collections of a block, which then includes votes two
-    /// slots after theirs at the earliest; see [`Config::bundle`].
+    /// Whether one piece of evidence proves all collections of a block, which can then include votes two
+    /// slots after theirs at the earliest. See [`Config::bundle`].
     pub bundled: bool,
-    /// Most bytes of an own block. Local.
+    /// Maximum size of a block made here, in bytes. Local.
     pub block_bytes_max: usize,
-    /// Meaningless bytes in an own block, for experiments with sizes. Local.
+    /// Padding bytes in a block made here, for experiments with sizes. Local.
     pub filler_bytes: usize,
-    /// Most distinct votes tracked in a slot, 1 to 64.
+    /// Maximum number of distinct votes tracked in a slot, 1 to 64.
     pub vote_data_per_slot_max: u16,
-    /// Where a message must add a signer to be forwarded.
+    /// Where a message is forwarded only if it adds a signer.
     pub subset_rule: SubsetRule,
-    /// What the fork choice does besides counting latest votes.
+    /// What the fork choice does in addition to counting latest votes.
     pub fork_choice: Policy,
-    /// How much each validator's vote weighs.
+    /// The weight of each validator's vote.
     pub weights: Weights,
-    /// How supports are written.
+    /// How supports are encoded.
     pub coding: Coding,
-    /// What the code of a support may refer to.
+    /// What the encoding of a support may refer to.
     pub context: Context,
-    /// Most bytes of collections kept for blocks; those that cover least go first. Local.
+    /// Maximum bytes of collections kept for blocks. Those that cover least are dropped first. Local.
     pub collections_bytes_max: u64,
 }
 
-/// A configuration that no network can have.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A number outside its bounds.
@@ -165,9 +167,9 @@ pub enum ConfigError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The least legal value.
+        /// The minimum legal value.
         min: u64,
-        /// The greatest legal value.
+        /// The maximum legal value.
         max: u64,
     },
     /// A number of a level outside its bounds.
@@ -179,48 +181,48 @@ pub enum ConfigError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The least legal value.
+        /// The minimum legal value.
         min: u64,
-        /// The greatest legal value.
+        /// The maximum legal value.
         max: u64,
     },
-    /// A spread that lasts longer than the phase in which the committees publish.
+    /// A spread longer than the phase in which the committees publish.
     #[error(
         "spread_ms of level {level} = {value}, must be at most the {max} ms of its phase, {phase}"
     )]
     Spread {
         /// The level.
         level: u8,
-        /// The spread asked for, in milliseconds.
+        /// The requested spread, in milliseconds.
         value: u64,
         /// The length of the phase, in milliseconds.
         max: u64,
         /// The phase.
         phase: Phase,
     },
-    /// Slots or settings for another number of levels than the layout has.
+    /// Slots or settings for a different number of levels than the layout has.
     #[error("{what} of {value} levels, the layout has {levels}")]
     Levels {
         /// What does not fit.
         what: &'static str,
         /// Its number of levels.
         value: usize,
-        /// That of the layout.
+        /// The number of levels in the layout.
         levels: u8,
     },
-    /// Selection by lottery with a scheme whose signatures are not unique: a member could draw
-    /// tickets until one wins.
+    /// Selection by lottery with a scheme whose signatures are not unique. A member could draw tickets
+    /// until one wins.
     #[error("selection = lottery needs unique signatures, which the scheme lacks: use rank")]
     LotteryNotUnique,
-    /// A multiplicity above what the scheme can count.
+    /// A multiplicity higher than the scheme can count.
     #[error("multiplicity_max = {value}, the scheme takes at most {max}")]
     Multiplicity {
-        /// The value asked for.
+        /// The requested value.
         value: u8,
-        /// The greatest value that the scheme's ability to count allows.
+        /// The maximum value that the scheme's counting ability allows.
         max: u8,
     },
-    /// Blocks of one piece of evidence with a scheme that makes none.
+    /// Bundled blocks (one piece of evidence) with a scheme that cannot make such evidence.
     #[error("bundled blocks need a scheme that proves several collections together")]
     NoBundles,
     /// A cover that the scheme's evidence does not allow.
@@ -230,7 +232,7 @@ pub enum ConfigError {
     CoverOverlap {
         /// The level that combines.
         level: u8,
-        /// The value asked for.
+        /// The requested value.
         value: Cover,
         /// What the scheme can merge.
         overlap: Overlap,
@@ -243,38 +245,38 @@ pub enum ConfigError {
         /// The multiplicity.
         value: u8,
     },
-    /// Committees larger than the scheme takes.
+    /// Committees larger than the scheme allows.
     #[error(
         "committees of {value} validators, the scheme takes at most {max}: use {committees} committees or more"
     )]
     CommitteeSize {
-        /// Validators of the largest committee.
+        /// Size of the largest committee, in validators.
         value: u32,
-        /// What the scheme takes.
+        /// The scheme's limit.
         max: u32,
-        /// Committees that would do.
+        /// A number of committees that would work.
         committees: u32,
     },
-    /// Messages that would not fit the cap of their kind.
+    /// Messages that would exceed the cap of their kind.
     #[error(
         "{kind} of up to {value} bytes, must be at most {max}: a unit of level {level} may have at most about {members} validators"
     )]
     MessageSize {
         /// The kind of message.
         kind: Kind,
-        /// Bytes in the worst case.
+        /// Worst-case size in bytes.
         value: usize,
         /// The cap.
         max: usize,
         /// The level whose units are too large.
         level: u8,
-        /// Its nearest legal size, by proportion.
+        /// The nearest legal unit size, scaled proportionally.
         members: u64,
     },
-    /// Fields that the scheme fixes do not fit.
+    /// Fields fixed by the scheme do not fit.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// Balances of other validators than those of the layout.
+    /// Balances for a different number of validators than the layout has.
     #[error("weights of {value} validators, the layout has {validators}")]
     WeightsLength {
         /// Validators with a weight.
@@ -282,10 +284,10 @@ pub enum ConfigError {
         /// Validators of the layout.
         validators: u32,
     },
-    /// Nobody's vote weighs anything.
+    /// All votes have zero weight.
     #[error("total weight = 0, must be at least 1")]
     NoWeight,
-    /// A set of local validators of another length than the layout.
+    /// A set of local validators whose length differs from the layout's.
     #[error("{what}: {value} bits for {validators} validators")]
     LocalLength {
         /// The set.
@@ -295,15 +297,15 @@ pub enum ConfigError {
         /// Validators of the layout.
         validators: u32,
     },
-    /// A voter who is not among the local validators.
+    /// A voter that is not among the local validators.
     #[error("validator {0} votes here but is not local")]
     LocalVoter(usize),
 }
 
 impl Config {
-    /// The defaults for a scheme on a layout: Horn's timing, or one with as many levels; lottery where
-    /// signatures are unique, all publish but where collections are proofs, the strongest cover that the
-    /// scheme allows.
+    /// The defaults for a scheme on a layout: Horn's timing, or a timing with as many levels; lottery
+    /// where signatures are unique; all serving validators publish, except where collections are proofs;
+    /// and the strongest cover that the scheme allows.
     pub fn new(layout: Layout, info: &SchemeInfo) -> Self {
         let abilities = &info.abilities;
         let top = layout.levels();
@@ -341,8 +343,8 @@ impl Config {
         }
     }
 
-    /// Has blocks carry one piece of evidence, where the scheme makes it for as many collections as there
-    /// are committees, and no more collections than it proves.
+    /// Makes blocks carry one piece of evidence, if the scheme can prove at least as many collections
+    /// together as there are committees. Also caps the collections per block at the scheme's limit.
     pub fn bundle(&mut self, info: &SchemeInfo) {
         if let Some(max) = info.abilities.bundle_max
             && max >= self.layout.committees()
@@ -352,12 +354,12 @@ impl Config {
         }
     }
 
-    /// By how many slots the block that carries a slot's votes comes after them, at the earliest.
+    /// Minimum number of slots between a slot and the block that carries its votes.
     pub fn inclusion_slots_min(&self) -> u64 {
         1 + u64::from(self.bundled)
     }
 
-    /// What holds for a level of evidence.
+    /// Returns the parameters of a level of evidence.
     ///
     /// # Panics
     ///
@@ -366,13 +368,14 @@ impl Config {
         &self.levels[usize::from(level) - 1]
     }
 
-    /// What stands in topics and in everything that is signed: the first bytes of the network's id.
+    /// The network digest used in topics and in everything that is signed: the first bytes of the
+    /// network's id.
     pub fn network(&self) -> NetworkDigest {
         let [a, b, c, d, ..] = self.network_id;
         NetworkDigest([a, b, c, d])
     }
 
-    /// When one who serves may publish, given the start of the phase.
+    /// The time at which a serving validator may publish, given the start of the phase.
     pub(super) fn turn(&self, start: Time, serving: &Serving) -> Time {
         let level = self.level(serving.unit.level);
         let stage_ms = match level.publish {
@@ -388,7 +391,7 @@ impl Config {
         start.saturating_add_ns(wait_ms.saturating_mul(1_000_000))
     }
 
-    /// What evidence of a unit proves.
+    /// The statement that evidence of a unit proves.
     pub(super) fn statement(
         &self,
         info: &SchemeInfo,
@@ -406,8 +409,8 @@ impl Config {
         }
     }
 
-    /// How evidence of the level below is combined to evidence of `level`, which counts up to
-    /// `multiplicity_max`: the rule, and most picks of a unit.
+    /// How evidence of the level below is combined into evidence of `level`, which counts up to
+    /// `multiplicity_max`: the rule, and the maximum number of picks per unit.
     pub(super) fn cover(
         &self,
         info: &SchemeInfo,
@@ -436,7 +439,7 @@ impl Config {
 }
 
 impl Level {
-    /// The defaults of a level where the top one is `top`.
+    /// The defaults of a level, given the top level `top`.
     fn new(level: u8, top: u8, info: &SchemeInfo) -> Self {
         let proof = info.abilities.form(info.layer(level)) == Form::Proof;
         let cover = match info.overlap(level.max(2) - 1) {

@@ -1,14 +1,14 @@
-//! Which overlapping aggregates of a cell a collector sums.
+//! Choice of the overlapping aggregates of a cell that a collector sums.
 //!
-//! The attack ("reward griefing"): an aggregator with n_E voters of her own in a cell withholds
-//! their votes from the others, takes all honest votes, drops n_E − 1 of them and adds her n_E.
-//! Hers is then always the biggest aggregate, and a collector that picks the best one drops her
-//! victims. Picking the k aggregates of greatest coverage does not end it: she splits her voters
-//! over k malicious aggregators with the same victims. Maximum coverage is the wrong objective.
+//! The attack ("reward griefing"): an aggregator with n_E voters of her own in a cell withholds their
+//! votes from the others, takes all honest votes, drops n_E − 1 of them and adds her n_E. Hers is then
+//! always the biggest aggregate, and a collector that picks the best one drops her victims. Picking the k
+//! aggregates with the greatest coverage does not stop it: she splits her voters over k malicious
+//! aggregators with the same victims. Maximum coverage is the wrong objective.
 //!
-//! [`Rule::Quorum`] asks first for positions that at least half of the aggregates contain: what
-//! most witnesses saw, no minority can buy out. Where malicious aggregators are the majority of a
-//! cell, only [`Rule::Union`] loses nothing.
+//! [`Rule::Quorum`] first considers positions that at least half of the aggregates contain: no minority
+//! can displace what most witnesses saw. Where malicious aggregators are the majority of a cell, only
+//! [`Rule::Union`] loses nothing.
 //!
 //! All rules are one loop over words of bits, O(picks · aggregates · words).
 
@@ -19,30 +19,30 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Most aggregates of a cell that a cover looks at.
+/// Maximum number of aggregates of a cell that a cover considers.
 pub(crate) const CANDIDATES_MAX: usize = 64;
 
-/// Bits of a count of up to [`CANDIDATES_MAX`] aggregates.
+/// Number of bits in a count of up to [`CANDIDATES_MAX`] aggregates.
 const COUNT_BITS: usize = 7;
 
-/// How picks are ranked, and how many there are.
+/// How picks are ranked, and their maximum number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// The aggregate with most signers, alone.
+    /// Only the aggregate with the most signers.
     Best1,
-    /// Whoever adds most signers, as many picks as a multiplicity can count.
+    /// The aggregate that adds the most signers, with as many picks as a multiplicity can count.
     Greedy,
-    /// Whoever adds most of what at least half of the aggregates contain, as many picks as a
-    /// multiplicity can count. With one pick it is worse than [`Rule::Best1`] against a malicious
-    /// majority.
+    /// The aggregate that adds the most of what at least half of the aggregates contain, with as many
+    /// picks as a multiplicity can count. With one pick it is worse than [`Rule::Best1`] against a
+    /// malicious majority.
     #[default]
     Quorum,
-    /// As `Quorum`, until nothing can be added.
+    /// Like `Quorum`, until nothing can be added.
     Union,
 }
 
 impl Rule {
-    /// The rules by name.
+    /// All rules.
     pub(crate) const ALL: [Self; 4] = [Self::Best1, Self::Greedy, Self::Quorum, Self::Union];
 
     /// The name in configurations.
@@ -55,7 +55,7 @@ impl Rule {
         }
     }
 
-    /// The rule and the number of picks that a scheme's merging allows where `self` is configured
+    /// Returns the rule and the number of picks that a scheme's merging allows if `self` is configured
     /// with multiplicities up to `multiplicity_max`.
     pub fn under(self, overlap: Overlap, multiplicity_max: u8) -> (Self, usize) {
         match overlap {
@@ -78,7 +78,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Text that names no cover rule.
+/// Text that matches no cover rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown cover rule {0:?}, must be best1, greedy, quorum or union")]
 pub struct UnknownRule(pub String);
@@ -94,31 +94,31 @@ impl FromStr for Rule {
     }
 }
 
-/// A verified aggregate of the cell and vote in question; one for each aggregator.
+/// A verified aggregate for the cell and vote in question. One per aggregator.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// The aggregator; the smaller index wins a tie.
+    /// The aggregator. The smaller index wins a tie.
     pub sender: Validator,
-    /// Who signed, one bit for each position of the cell.
+    /// The signers, one bit for each position of the cell.
     pub signers: &'a Bitfield,
 }
 
-/// What a cover chose.
+/// Result of a cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picks {
-    /// Indices of the chosen candidates, in the order of the choice.
+    /// Indices of the chosen candidates, in order of choice.
     pub chosen: Vec<usize>,
     /// The union of their signers.
     pub(crate) covered: Bitfield,
 }
 
 impl Picks {
-    /// The sum of the chosen aggregates: how often each position is counted.
+    /// Returns the sum of the chosen aggregates: how often each position is counted.
     ///
     /// # Panics
     ///
-    /// If a position is counted more often than a support can say, which no [`Rule::under`] with
-    /// [`Overlap::Counted`] allows; or if `candidates` are not those that were covered.
+    /// If a position is counted more often than a support can represent, which no [`Rule::under`] with
+    /// [`Overlap::Counted`] allows; or if `candidates` are not those passed to the cover.
     pub fn multiplicities(&self, candidates: &[Candidate<'_>]) -> Support {
         let none = Support::new(self.covered.len());
         self.chosen.iter().fold(none, |sum, &pick| {
@@ -131,9 +131,9 @@ impl Picks {
 
 /// Chooses at most `picks_max` of `candidates` by `rule` (see [`Rule::under`]).
 ///
-/// `weights` are the effective weights of the cell's positions where they differ; a rule that
-/// counted bits would let many light voters buy out fewer heavy ones. Of more than
-/// `CANDIDATES_MAX` candidates the first are looked at.
+/// `weights` are the effective weights of the cell's positions where they differ. A rule that counted
+/// bits would let many light voters displace fewer heavy ones. Only the first `CANDIDATES_MAX` candidates
+/// are considered.
 ///
 /// # Panics
 ///
@@ -147,13 +147,13 @@ pub fn cover(
     choose(candidates, weights, rule, picks_max, |_| true)
 }
 
-/// As [`cover`], of evidence that counts signers: a candidate is passed over if some position would be
-/// counted more often than `multiplicity_max` with those before it. Rivals that share no signer always
-/// fit; others do as far as those who made them left room.
+/// Like [`cover`], for evidence that counts signers: a candidate is skipped if, added to the earlier
+/// picks, it would make some position count more often than `multiplicity_max`. Rivals that share no
+/// signer always fit; others fit if their makers left room.
 ///
 /// # Panics
 ///
-/// As [`cover`]; or if there is not a support for each candidate.
+/// Like [`cover`]; or if there is not one support for each candidate.
 pub(crate) fn pack(
     candidates: &[Candidate<'_>],
     supports: &[&Support],
@@ -174,7 +174,7 @@ pub(crate) fn pack(
     })
 }
 
-/// Chooses by a rule among those that `takes` does not pass over.
+/// Chooses by a rule among those that `takes` does not skip.
 fn choose(
     candidates: &[Candidate<'_>],
     weights: Option<&[u64]>,
@@ -192,7 +192,7 @@ fn choose(
     );
     let quorum = match rule {
         Rule::Quorum | Rule::Union => seen_by_half(candidates, positions),
-        // Nothing in the quorum: the first component of the gain is always 0.
+        // With an empty quorum, the first component of the gain is always 0.
         Rule::Best1 | Rule::Greedy => Bitfield::new(positions),
     };
     let picks_max = if rule == Rule::Best1 { 1 } else { picks_max };
@@ -221,7 +221,7 @@ fn choose(
     picks
 }
 
-/// Weight that `signers` add to `covered`: inside the quorum, and in all.
+/// Weight that `signers` add to `covered`: inside the quorum, and in total.
 fn gain(
     signers: &Bitfield,
     quorum: &Bitfield,
@@ -261,13 +261,13 @@ fn weight(mut word: u64, weights: &[u64]) -> u64 {
     sum
 }
 
-/// Positions that at least half of the candidates contain, rounded up; none without candidates.
+/// Positions that at least half of the candidates contain, rounded up. Empty without candidates.
 fn seen_by_half(candidates: &[Candidate<'_>], positions: usize) -> Bitfield {
-    // A position that nobody contains never counts, so unused bits of the last word stay zero.
+    // A position that no candidate contains never counts, so unused bits of the last word stay zero.
     let least = candidates.len().div_ceil(2).max(1);
     let words = (0..positions.div_ceil(64))
         .map(|w| {
-            // Sixty-four counters side by side: bit b of `count[j]` is bit j of the count of b.
+            // 64 counters in parallel: bit b of `count[j]` is bit j of the count of b.
             let mut count = [0u64; COUNT_BITS];
             for candidate in candidates {
                 let mut carry = candidate.signers.words()[w];

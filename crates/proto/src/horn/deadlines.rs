@@ -1,18 +1,18 @@
-//! When a message of a slot is wanted, from when on it is late, and until when it is of use: the one
-//! place for all of them, each by the phase in which it is made.
+//! Deadlines: when a message of a slot is wanted, when it is late, and until when it is useful. This is
+//! the only module that defines them, each by the phase in which the message is made.
 //!
 //! | message | wanted by | late from | signed until | made until |
 //! |---|---|---|---|---|
-//! | block | votes | votes | the slot's end | |
-//! | vote | evidence of level 1 | the same | the slot's end | |
-//! | evidence below the top | the next level | the slot's decision | the end of the next slot | the same |
-//! | evidence of the top level | the slot's decision | votes of the next slot | the end of the next slot | no block can include it |
+//! | block | votes | votes | slot end | |
+//! | vote | evidence of level 1 | the same | slot end | |
+//! | evidence below the top | next level | the slot's decision | end of next slot | the same |
+//! | evidence of the top level | the slot's decision | next slot's votes | end of next slot | no block can include it |
 //!
-//! The one piece of evidence of a bundled block is begun in the slot before it, with [`BUNDLE_BEGINS`], and
-//! made until the block's slot begins: the block does not wait for it.
+//! Making the single piece of evidence of a bundled block starts in the slot before it, at
+//! [`BUNDLE_BEGINS`], and may last until the block's slot begins: the block does not wait for it.
 //!
-//! What is ready after it was wanted is published only if it adds a vote, and while gossip takes
-//! messages of its slot; a collection is good for an own block after that.
+//! A result that is ready later than wanted is published only if it adds a vote, and while gossip accepts
+//! messages of its slot. After that, a collection can still go into a block made here.
 
 use alphorn_scheme::session::Finish;
 use alphorn_scheme::{Fate, classify};
@@ -23,43 +23,43 @@ use crate::chain::INCLUSION_SLOTS;
 use crate::slot::{Boundary, Phase, SlotClock};
 use crate::wire::Vote;
 
-/// How far clocks may be apart.
+/// Maximum clock difference.
 pub(super) const TOLERANCE_NS: u64 = 500_000_000;
 
-/// The phase with which, in the slot before its own, the evidence of a bundled block is begun: the block
-/// that it will stand on should be here, and the collections of the slot before that are late from here
-/// on. What comes later is for the next block.
+/// The phase of the preceding slot in which making the evidence of a bundled block starts. By then the
+/// block's parent should have arrived, and the collections of the slot before that are late from here on.
+/// Anything later goes into the next block.
 pub(super) const BUNDLE_BEGINS: Phase = Phase::Vote;
 
-/// Votes that a late result must add.
+/// Minimum number of votes that a late result must add.
 const GAIN_VOTES_MIN: u32 = 1;
 
-/// What is done with a result of this node.
+/// What to do with a result of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lateness {
     /// Publish it, late or not.
     Publish,
-    /// Gossip takes it no more, a block does.
+    /// Gossip no longer accepts it, but a block does.
     Keep,
-    /// Nobody takes it.
+    /// It is useless everywhere.
     Drop,
 }
 
 /// The deadlines of the messages of one phase in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Deadlines {
-    /// When its readers begin their work: jobs should end before.
+    /// When its readers start their work: jobs should end before.
     pub(super) wanted: Time,
-    /// From here on a published message counts as late.
+    /// From this time on, a published message counts as late.
     pub(super) late: Time,
-    /// When nobody signs it any more.
+    /// From this time on, it is no longer signed.
     pub(super) signed: Time,
-    /// When nobody makes it any more.
+    /// From this time on, it is no longer made.
     pub(super) made: Time,
 }
 
 impl Deadlines {
-    /// Those of the messages that are made in a phase of `slot`.
+    /// The deadlines of messages made in a phase of `slot`.
     pub(super) fn of(clock: &SlotClock, phase: Phase, slot: Slot) -> Self {
         let next = slot.next();
         let (end, next_end) = (clock.slot_start(next), clock.slot_start(next.next()));
@@ -84,7 +84,7 @@ impl Deadlines {
     }
 }
 
-/// When messages of a slot are no longer taken: the tolerance after the end of the next one.
+/// When messages of a slot stop being accepted: the tolerance after the end of the next one.
 pub(super) fn window_end(clock: &SlotClock, slot: Slot) -> Time {
     clock
         .slot_start(slot.next().next())

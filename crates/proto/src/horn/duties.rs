@@ -1,4 +1,4 @@
-//! What the local validators had to do in a slot, and what of it was done.
+//! Duties of the local validators in a slot, and which of them were done.
 
 use alphorn_types::{Slot, Unit, Validator};
 
@@ -11,10 +11,10 @@ use crate::wire::Kind;
 pub struct Done {
     /// In time.
     pub(crate) on_time: [u64; Kind::ALL.len()],
-    /// Later than wanted: votes after the phase in which they are summed, aggregates and
-    /// collections after the end of the phase that follows their own, blocks after the phase.
+    /// Later than wanted: votes after the phase in which they are summed, aggregates and collections
+    /// after the end of the phase following their own, blocks after the phase.
     pub(crate) late: [u64; Kind::ALL.len()],
-    /// Aggregates and collections that staged publishing held back, because they added too little.
+    /// Aggregates and collections held back by staged publishing because they added too little.
     pub(crate) held_back: [u64; Kind::ALL.len()],
 }
 
@@ -24,21 +24,21 @@ impl Done {
         self.on_time[index(kind)]
     }
 
-    /// Messages of a kind that staged publishing held back.
+    /// Messages of a kind held back by staged publishing.
     pub fn held_back(&self, kind: Kind) -> u64 {
         self.held_back[index(kind)]
     }
 
-    /// Messages of a kind that came later than wanted.
+    /// Messages of a kind later than wanted.
     pub fn late(&self, kind: Kind) -> u64 {
         self.late[index(kind)]
     }
 }
 
-/// A local validator with a place in the committees of a slot's epoch.
+/// A local validator with a position in the committees of a slot's epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Who.
+    /// The validator.
     pub(crate) validator: Validator,
     /// The committee.
     pub committee: u16,
@@ -46,21 +46,21 @@ pub struct Seat {
     pub position: u32,
 }
 
-/// What the local validators had to do in a slot, and what of it was done.
+/// Duties of the local validators in a slot, and which of them were done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Duties {
     /// Whether the proposer is local.
     pub proposes: bool,
-    /// Local validators who vote.
+    /// Local validators that vote.
     pub voters: Vec<Seat>,
-    /// Who serves in which unit, and whether there was anything to make evidence of.
+    /// The validators serving in each unit, and whether there was anything to make evidence from.
     pub makers: Vec<(Validator, Unit, bool)>,
     /// What was published.
     pub done: Done,
 }
 
 impl Horn {
-    /// The duties of a slot, as long as its messages are taken and its committees were ready.
+    /// The duties of a slot, if its messages are still accepted and its committees were ready.
     pub fn duties(&self, slot: Slot) -> Option<Duties> {
         let state = self.slots.get(&slot)?;
         let layout = state.layout();

@@ -1,4 +1,4 @@
-//! What a machine wants done: outputs in order, jobs with what they are for, counts.
+//! Effects requested by a state machine: outputs in order, jobs with their purpose, counts.
 
 use alphorn_scheme::{Bytes, Class, Group, JobId, SessionId, Work};
 use alphorn_types::{Bitfield, Slot, Time, Unit};
@@ -12,14 +12,14 @@ use crate::contract::{Evidence, Output, Peer, Spawn, Token, Verdict};
 use crate::maps::forget_before;
 use crate::wire::{Kind, Reject, Root, Topic, Vote};
 
-/// Most pairs of contradicting statements of a slot that are reported: each pair costs its listener
+/// Maximum number of reported pairs of contradicting statements per slot. Each pair costs its receiver
 /// two messages of memory.
 const EVIDENCE_PER_SLOT_MAX: u64 = 1_024;
 
-/// Who waits for the verdict on a message; nobody for an own one.
+/// The peer and token awaiting the verdict on a message. None for a message made here.
 pub(super) type Origin = Option<(Peer, Token)>;
 
-/// A job as it is asked for.
+/// A requested job.
 pub(super) struct Request {
     pub(super) session: SessionId,
     pub(super) message: [u8; 32],
@@ -31,22 +31,22 @@ pub(super) struct Request {
     pub(super) work: Work,
 }
 
-/// Outputs that wait for the driver, jobs that wait for their end.
+/// Outputs waiting for the driver, and jobs in flight.
 #[derive(Default)]
 pub(super) struct Effects {
     outputs: VecDeque<Output>,
-    /// In boxes, as all that is large in the maps of a machine: an empty map keeps the room of eleven. As many as were
-    /// spawned and not answered; spawning is bounded by the batches and duties
-    /// that each have at most one job.
+    /// Jobs spawned and not answered. Boxed, like all large values in the maps of a state machine, since
+    /// a map keeps room for eleven. Their number is bounded by the batches and duties, each of which has
+    /// at most one job.
     jobs: BTreeMap<JobId, Box<Purpose>>,
     job_next: u64,
     session_next: u32,
-    /// What was published of the slots whose messages are taken.
+    /// What was published for the slots whose messages are accepted.
     done: BTreeMap<Slot, Box<Done>>,
-    /// Pairs of contradicting statements, by slot.
+    /// Number of pairs of contradicting statements, by slot.
     evidence: BTreeMap<Slot, u64>,
     pub(super) counters: Counters,
-    /// Local validators in verified evidence, if the driver asks for them after each input.
+    /// Local validators in verified evidence, if the driver collects them after each input.
     shown: Option<VecDeque<Shown>>,
 }
 
@@ -54,13 +54,13 @@ impl Effects {
     pub(super) fn poll(&mut self) -> Option<Output> {
         let output = self.outputs.pop_front();
         if self.outputs.is_empty() {
-            // A million machines stand beside each other in a simulation: one with nothing to say keeps no room.
+            // A simulation holds a million of these, so an empty queue keeps no room.
             self.outputs = VecDeque::new();
         }
         output
     }
 
-    /// A session that was never used before.
+    /// A session id never used before.
     pub(super) fn session(&mut self, slot: Slot) -> SessionId {
         let seq = self.session_next;
         self.session_next = seq.wrapping_add(1);
@@ -89,12 +89,12 @@ impl Effects {
         }));
     }
 
-    /// What the jobs are for that have not ended.
+    /// Purposes of the jobs in flight.
     pub(super) fn purposes(&self) -> impl Iterator<Item = &Purpose> {
         self.jobs.values().map(Box::as_ref)
     }
 
-    /// What a job was for, at its end.
+    /// Ends a job and returns its purpose.
     pub(super) fn finish(&mut self, job: JobId) -> Option<Purpose> {
         self.jobs.remove(&job).map(|purpose| *purpose)
     }
@@ -103,7 +103,7 @@ impl Effects {
         self.outputs.push_back(Output::Cancel { session });
     }
 
-    /// Publishes a message of a slot's duty, `late` if it was wanted earlier.
+    /// Publishes a message of a slot's duty. `late` means that it was wanted earlier.
     pub(super) fn publish(&mut self, slot: Slot, late: bool, topic: Topic, data: Bytes) {
         let kind = index(topic.kind());
         self.counters.published[kind] += 1;
@@ -117,13 +117,13 @@ impl Effects {
         self.outputs.push_back(Output::Publish { topic, data });
     }
 
-    /// Aggregates of a slot that staged publishing held back.
+    /// Counts aggregates of a slot held back by staged publishing.
     pub(super) fn held_back(&mut self, slot: Slot, kind: Kind, count: u64) {
         self.counters.staged_back += count;
         self.done.entry(slot).or_default().held_back[index(kind)] += count;
     }
 
-    /// What was published of a slot.
+    /// What was published for a slot.
     pub(super) fn done(&self, slot: Slot) -> Done {
         self.done
             .get(&slot)
@@ -140,13 +140,13 @@ impl Effects {
         self.counters.seen[index(kind)] += 1;
     }
 
-    /// The message is taken.
+    /// Accepts the message.
     pub(super) fn accept(&mut self, kind: Kind, origin: Origin) {
         self.counters.accepted[index(kind)] += 1;
         self.verdict(origin, Verdict::Accept);
     }
 
-    /// The message is not taken.
+    /// Rejects the message.
     pub(super) fn reject(&mut self, origin: Origin, reason: Reject) {
         self.counters.rejected[reason.index()] += 1;
         let verdict = reason.verdict();
@@ -158,18 +158,18 @@ impl Effects {
         }
     }
 
-    /// The chain took a block.
+    /// Reports a block accepted by the chain.
     pub(super) fn imported(&mut self, slot: Slot, root: Root, data: Bytes) {
         self.outputs
             .push_back(Output::Imported { slot, root, data });
     }
 
-    /// From now on verified evidence with votes of local validators is remembered.
+    /// From now on, records verified evidence with votes of local validators.
     pub(super) fn watch(&mut self) {
         self.shown.get_or_insert_default();
     }
 
-    /// Evidence of a unit was verified.
+    /// Records the local signers of verified evidence of a unit.
     pub(super) fn show(
         &mut self,
         committees: &Committees,
@@ -186,12 +186,12 @@ impl Effects {
         }
     }
 
-    /// The next of what was remembered.
+    /// Returns the next recorded item.
     pub(super) fn take_shown(&mut self) -> Option<Shown> {
         self.shown.as_mut()?.pop_front()
     }
 
-    /// The message is dropped for a reason that is not its own: a job that failed.
+    /// Drops the message for a reason that is not its own, such as a failed job.
     pub(super) fn ignore(&mut self, origin: Origin) {
         self.verdict(origin, Verdict::Ignore);
     }
@@ -202,7 +202,7 @@ impl Effects {
         }
     }
 
-    /// Two statements of a slot contradict each other.
+    /// Reports two contradicting statements of a slot.
     pub(super) fn evidence(&mut self, slot: Slot, first: Bytes, second: Bytes) {
         self.counters.evidence += 1;
         let count = self.evidence.entry(slot).or_default();
@@ -214,7 +214,7 @@ impl Effects {
     }
 }
 
-/// Place of a kind in the arrays of [`Counters`].
+/// Index of a kind in the arrays of [`Counters`].
 pub(super) fn index(kind: Kind) -> usize {
     kind as usize
 }

@@ -1,9 +1,10 @@
 //! Committees and keys of the epochs around the present.
 //!
-//! The committees of an epoch follow from a block before it, so two branches of the chain that
-//! parted long ago have different ones for the same epoch. One of them is *in force* here: that of
-//! the head's branch. What the other branch included in its blocks is verified with its own, which
-//! are prepared when a signed block of it comes; if the head goes over to it, they come into force.
+//! The committees of an epoch follow from a block before it, so two branches of the chain that parted
+//! long ago have different ones for the same epoch. One of them is *in force* here: that of the head's
+//! branch. Votes that the other branch included in its blocks are verified with its own committees, which
+//! are prepared when a signed block of that branch arrives. If the head moves to that branch, they come
+//! into force.
 
 use alphorn_scheme::{BRANCH_EPOCH, Class, Outcome, PrepareJob, Product, Work, branch_place};
 use alphorn_types::{Assignment, Bitfield, Epoch, Slot, Unit, Validator};
@@ -22,20 +23,20 @@ use crate::chain::Weights;
 use crate::job::AssignJob;
 use crate::wire::digest;
 
-/// Epochs in force at a time: the previous, the current and the next one, as a scheme keeps key
-/// tables.
+/// Maximum number of epochs in force at a time: the previous, the current and the next one, matching the
+/// key tables a scheme keeps.
 const EPOCHS_MAX: usize = 3;
-/// Epochs of other branches at a time: a block has votes of two at most, and the next one is begun
-/// while they are needed. With those in force they are no more than there are places for tables
-/// whose names are no epochs', and each has a place of its own.
+/// Maximum number of epochs of other branches at a time: a block has votes of two at most, and the next
+/// one starts while they are needed. Together with the epochs in force they do not exceed the number of
+/// positions for tables not named after their epoch, and each has its own position.
 const BRANCHES_MAX: usize = alphorn_scheme::BRANCHES_MAX - EPOCHS_MAX;
 
-/// The committees of an epoch, and who of them is local.
+/// The committees of an epoch, and their local members.
 pub(super) struct Committees {
     pub(super) seed: [u8; 32],
-    /// What the chain supplied for the epoch: tells branches apart.
+    /// The value the chain supplied for the epoch, which distinguishes branches.
     pub(super) mix: [u8; 32],
-    /// Its epoch is the name of the key table, which is not the epoch's for another branch.
+    /// Its epoch is the name of the key table, which for another branch differs from the real epoch.
     pub(super) assignment: Arc<Assignment>,
     pub(super) weights: Weights,
     /// Epoch positions of local validators, ascending.
@@ -64,7 +65,7 @@ impl Committees {
         }
     }
 
-    /// The same with a table of who serves that others have too.
+    /// Uses a rank table shared with others.
     fn with_ranks(mut self, ranks: Arc<Ranks>) -> Self {
         self.ranks = ranks;
         self
@@ -76,18 +77,18 @@ impl Committees {
             .sum(self.assignment.unit_members(unit), signers)
     }
 
-    /// The weight of those members of a unit who are not in `without`.
+    /// The weight of members of a unit that are not in `without`.
     pub(super) fn weigh_gain(&self, unit: Unit, signers: &Bitfield, without: &Bitfield) -> u64 {
         let members = self.assignment.unit_members(unit);
         self.weights.sum_without(members, signers, without)
     }
 
-    /// The weights of a unit's positions; none if all weigh 1.
+    /// The weights of a unit's positions. None if all weigh 1.
     pub(super) fn unit_weights(&self, unit: Unit) -> Option<Vec<u64>> {
         self.weights.of(self.assignment.unit_members(unit))
     }
 
-    /// The members of a unit who serve by rank, as positions inside it, first to serve first.
+    /// The members of a unit that serve by rank, as positions in the unit, first to serve first.
     pub(super) fn ranked(&self, slot: Slot, unit: Unit, target: u16) -> Arc<[u32]> {
         let layout = self.assignment.layout();
         self.ranks
@@ -119,7 +120,7 @@ impl Committees {
             .collect()
     }
 
-    /// The position of a validator inside a unit, none if it sits elsewhere.
+    /// The position of a validator in a unit. None if it is not in the unit.
     pub(super) fn position_in(&self, validator: Validator, unit: Unit) -> Option<u32> {
         let range = self.assignment.layout().unit_range(unit);
         let position = self.assignment.position(validator)?;
@@ -127,18 +128,18 @@ impl Committees {
     }
 }
 
-/// How far the preparation of an epoch is.
+/// Progress of an epoch's preparation.
 enum Stage {
     /// The committees are being drawn.
     Assigning,
     /// The keys are being prepared.
     Preparing(Arc<Committees>),
-    /// Both are there.
+    /// Both are ready.
     Ready(Arc<Committees>),
 }
 
-/// What a preparation is of. Its table has a name that no other one ever had: a job that ends when
-/// its preparation was given up is taken for no other's.
+/// Identifies a preparation. Its table has a name never used before, so a job that ends after its
+/// preparation was abandoned is not mistaken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) epoch: Epoch,
@@ -150,7 +151,7 @@ pub(super) struct Asked {
 struct Preparation {
     asked: Asked,
     stage: Stage,
-    /// Whose block of another branch waits for it; none where the head does.
+    /// The proposer whose block of another branch waits for it. None if the head does.
     proposer: Option<Validator>,
 }
 
@@ -176,21 +177,21 @@ impl Preparation {
     }
 }
 
-/// The epochs that are prepared or being prepared.
+/// The epochs that are ready or being prepared.
 #[derive(Default)]
 pub(super) struct Epochs {
     in_force: BTreeMap<Epoch, Box<Preparation>>,
-    /// Of other branches, the oldest first.
+    /// Preparations of other branches, the oldest first.
     branches: VecDeque<Preparation>,
-    /// The number of the next table that is not named as its epoch: names only rise.
+    /// The number of the next table not named after its epoch. Numbers only increase.
     tables: u64,
-    /// From here on no epoch has had a table that is named as it is.
+    /// No epoch from this one on has had a table named after it.
     unnamed: Epoch,
     pub(super) ranks: Arc<Ranks>,
 }
 
 impl Epochs {
-    /// Begins an epoch under `mix`. None if it is there already, under the same mix or, unless
+    /// Starts preparing an epoch under `mix`. None if it exists already, under the same mix or, unless
     /// `replace`, under another one.
     pub(super) fn begin(&mut self, epoch: Epoch, mix: [u8; 32], replace: bool) -> Option<Asked> {
         let present = self.in_force.get(&epoch);
@@ -208,10 +209,10 @@ impl Epochs {
         Some(asked)
     }
 
-    /// Begins an epoch of another branch, for a block of a proposer or for the head. Beyond
-    /// [`BRANCHES_MAX`] the oldest one of the proposer that has most is forgotten, of this proposer
-    /// if it has as many. None if it is there already, or another one is being prepared for the
-    /// same proposer: an honest one has a single branch, and the others cost nothing.
+    /// Starts preparing an epoch of another branch, for a block of a proposer or for the head. Beyond
+    /// [`BRANCHES_MAX`], drops the oldest one of the proposer that has the most, which is this proposer
+    /// if it has equally many. None if it exists already, or another one is being prepared for the same
+    /// proposer: an honest proposer has a single branch, so refusing the others costs nothing.
     fn begin_branch(
         &mut self,
         epoch: Epoch,
@@ -231,7 +232,7 @@ impl Epochs {
                 let own = of.proposer == proposer;
                 (others + usize::from(own), own)
             };
-            // From the newest on, since the last of equals is taken.
+            // Iterate from the newest, since the last of equal ones is taken.
             let all = self.branches.iter().enumerate().rev();
             if let Some((most, _)) = all.max_by_key(|(_, one)| has(one)) {
                 self.branches.remove(most);
@@ -243,14 +244,14 @@ impl Epochs {
         Some(asked)
     }
 
-    /// The name of the next table of an epoch that is to be in force: that of the epoch once, and
-    /// another branch's afterwards.
+    /// The name of the next table of an epoch that is to be in force: the epoch's own name once, and a
+    /// branch name after that.
     fn epoch_name(&mut self, epoch: Epoch) -> Epoch {
         if epoch < self.unnamed {
             return self.branch_name();
         }
         self.unnamed = epoch.next();
-        // With this table the one of some epochs ago goes.
+        // This table replaces the one of some epochs ago.
         let is_kept = |one: &Preparation| {
             let table = one.asked.table;
             branch_place(table).is_some() || table.0.saturating_add(EPOCHS_MAX as u64) > epoch.0
@@ -259,8 +260,8 @@ impl Epochs {
         epoch
     }
 
-    /// The next name of a table that is not named as its epoch, in a place of no preparation that
-    /// is here: a table displaces none that is wanted, whoever had it made.
+    /// The next name of a table not named after its epoch, at a position not used by any current
+    /// preparation. So a table never displaces one that is wanted, whichever proposer triggered it.
     fn branch_name(&mut self) -> Epoch {
         let in_force = self.in_force.values().map(Box::as_ref);
         let all = in_force.chain(&self.branches);
@@ -270,14 +271,14 @@ impl Epochs {
         let name = |number: u64| Epoch(BRANCH_EPOCH.0 + number);
         let is_free =
             |number: &u64| branch_place(name(*number)).is_some_and(|at| !taken.contains(&at));
-        // There is one: the new preparation has a place beside at most all others.
+        // One exists: the new preparation needs one position in addition to at most all the others.
         let number = (self.tables..).find(is_free).unwrap_or(self.tables);
         self.tables = number + 1;
         name(number)
     }
 
-    /// Brings an epoch of another branch into force, if it is ready; the one that was in force is
-    /// kept as a branch.
+    /// Brings an epoch of another branch into force, if it is ready. The one that was in force is kept as
+    /// a branch.
     fn go_over(&mut self, epoch: Epoch, mix: &[u8; 32]) -> bool {
         let ready = |branch: &Preparation| branch.is_of(epoch, mix) && branch.ready().is_some();
         let Some(at) = self.branches.iter().position(ready) else {
@@ -297,15 +298,15 @@ impl Epochs {
         all.find(|one| one.is_of(epoch, mix))
     }
 
-    /// The preparation of a table.
+    /// The preparation with a given table.
     fn find_table(&mut self, table: Epoch) -> Option<&mut Preparation> {
         let in_force = self.in_force.values_mut().map(Box::as_mut);
         let mut all = in_force.chain(&mut self.branches);
         all.find(|one| one.asked.table == table)
     }
 
-    /// The committees of a preparation were drawn. Those whose keys are wanted now, named as their
-    /// key table; none if nobody wants them any more.
+    /// Records that the committees of a preparation were drawn. Returns those whose keys are needed now,
+    /// named after their key table. None if they are no longer wanted.
     pub(super) fn assigned(
         &mut self,
         asked: &Asked,
@@ -333,7 +334,7 @@ impl Epochs {
         Some(assignment)
     }
 
-    /// A key table is prepared. False if nobody wants it any more.
+    /// Records that a key table is prepared. False if it is no longer wanted.
     pub(super) fn prepared(&mut self, table: Epoch) -> bool {
         let Some(present) = self.find_table(table) else {
             return false;
@@ -344,7 +345,7 @@ impl Epochs {
         true
     }
 
-    /// A job of a preparation failed, or its table is gone: it can be begun again.
+    /// Drops a preparation whose job failed or whose table is gone, so that it can be started again.
     pub(super) fn failed(&mut self, table: Epoch) {
         self.in_force.retain(|_, one| one.asked.table != table);
         self.branches.retain(|one| one.asked.table != table);
@@ -360,7 +361,7 @@ impl Epochs {
         self.find(epoch, mix)?.ready()
     }
 
-    /// Brings committees into force whose keys are ready.
+    /// Brings committees with ready keys into force.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn insert_ready(&mut self, epoch: Epoch, committees: Arc<Committees>) {
         let asked = Asked {
@@ -374,7 +375,7 @@ impl Epochs {
         self.in_force.insert(epoch, Box::new(preparation));
     }
 
-    /// The name of the newest key table in force: all tables know every validator's key.
+    /// The name of the newest key table in force. All tables contain every validator's key.
     pub(super) fn table(&self) -> Option<Epoch> {
         let ready = self.in_force.values().rev();
         let mut ready = ready.filter(|present| present.ready().is_some());
@@ -383,10 +384,10 @@ impl Epochs {
 }
 
 impl Horn {
-    /// Has the committees and keys of this epoch and of the next one prepared. Those of the next
-    /// epoch are drawn from the last block before this one, and drawn again if the head changes to
-    /// a chain with another such block. Those of an epoch that has begun stay until the head goes
-    /// over to a branch with others, and these are prepared.
+    /// Starts preparing the committees and keys of this epoch and the next one. Those of the next epoch
+    /// are drawn from the last block before this one, and drawn again if the head changes to a chain with
+    /// another such block. Those of an epoch that has begun stay until the head moves to a branch with
+    /// other ones, and these are prepared.
     pub(super) fn prepare_epochs(&mut self) {
         let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
         let epoch = slot.epoch(self.config.epoch_slots);
@@ -406,8 +407,8 @@ impl Horn {
         }
     }
 
-    /// Has the committees and keys of an epoch prepared as another branch has them, unless they
-    /// are: for a proposer's block, or for the head.
+    /// Starts preparing the committees and keys of an epoch as another branch has them, unless already
+    /// done: for a proposer's block, or for the head.
     pub(super) fn prepare_branch(
         &mut self,
         epoch: Epoch,
@@ -430,7 +431,7 @@ impl Horn {
         let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
         let first = Slot(epoch.0.saturating_mul(self.config.epoch_slots));
         let last = Slot(first.0.saturating_add(self.config.epoch_slots));
-        // An epoch of another branch may be over, and is still wanted.
+        // An epoch of another branch may be over, but is still wanted.
         let last = last.max(slot.next().next());
         let request = Request {
             session: self.fx.session(slot),
@@ -484,7 +485,7 @@ impl Horn {
             let of_it = |state: &&mut Box<SlotState>| {
                 state.slot.epoch(epoch_slots) == epoch && state.committees.mix == mix
             };
-            // Their table was gone, and has another name now.
+            // Their table was gone, and now has another name.
             for state in self.slots.values_mut().filter(of_it) {
                 state.epoch = table;
                 state.committees = committees.clone();
@@ -514,12 +515,12 @@ mod tests {
 
     const EPOCH: Epoch = Epoch(1);
 
-    /// The mixes of the branches that are there, the oldest first.
+    /// The mixes of the current branches, the oldest first.
     fn mixes(epochs: &Epochs) -> Vec<u8> {
         epochs.branches.iter().map(|one| one.asked.mix[0]).collect()
     }
 
-    /// The committees of a preparation are drawn, and its keys are there.
+    /// Finishes a preparation: its committees are drawn and its keys ready.
     fn finish(epochs: &mut Epochs, asked: &Asked) {
         let layout = Layout::new(1, 1, 1).unwrap();
         let drawn = Arc::new(assignment(asked.epoch, &asked.mix, layout));
@@ -529,7 +530,7 @@ mod tests {
         assert!(epochs.prepared(asked.table));
     }
 
-    /// Begins a branch, and has its committees ready at once or never.
+    /// Starts preparing a branch whose committees are ready immediately or never.
     fn begin(epochs: &mut Epochs, mix: u8, proposer: Option<u32>, ready: bool) -> bool {
         let begun = epochs.begin_branch(EPOCH, [mix; 32], proposer.map(Validator));
         if let Some(asked) = begun.filter(|_| ready) {
@@ -556,7 +557,7 @@ mod tests {
         assert_eq!(mixes(&epochs), [4, 6, 7], "of equals the oldest");
     }
 
-    /// A block with votes of two epochs needs two; one proposer displaces neither.
+    /// A block with votes of two epochs needs two branches. One proposer displaces neither.
     #[test]
     fn a_proposer_with_as_many_branches_as_another_loses_its_own() {
         let mut epochs = Epochs::default();
@@ -569,8 +570,8 @@ mod tests {
         }
     }
 
-    /// However many branches are prepared and given up: the tables of those that are here, the ones
-    /// in force among them, have places of their own, and no name comes twice.
+    /// However many branches are prepared and dropped, the tables of current ones, including those in
+    /// force, have their own positions, and no name is used twice.
     #[test]
     fn no_table_displaces_one_that_is_wanted() {
         let (mut epochs, mut names) = (Epochs::default(), BTreeSet::new());
@@ -618,7 +619,7 @@ mod tests {
         assert_eq!(epochs.table(), Some(asked.table));
     }
 
-    /// A table goes with the epochs; what was prepared under its name is prepared again.
+    /// A table is dropped with its epoch. Whatever was prepared under its name is prepared again.
     #[test]
     fn a_branch_whose_table_is_named_as_an_epoch_goes_with_the_table() {
         let mut epochs = Epochs::default();

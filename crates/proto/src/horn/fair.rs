@@ -1,9 +1,9 @@
-//! Rooms that peers share: messages that wait for something, in the order of their arrival.
+//! Waiting room shared by peers: messages that wait for something, in order of arrival.
 //!
-//! Room is shared only when it is short: a full room takes the message of a peer that has fewer
-//! waiting than another, in place of the newest one of the peer that has most. So a flood takes what
-//! nobody else needs, and displaces itself. What each peer has is counted only from the first shortage on until
-//! nothing waits: most rooms are never short.
+//! Room is divided only when it is short. A full room accepts the message of a peer that has fewer
+//! waiting than another, and drops the newest one of the peer that has the most. So a flood only takes
+//! room that no other peer needs, and displaces itself. Per-peer counts are kept only from the first
+//! shortage until nothing waits, since most rooms are never short.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,31 +11,31 @@ use crate::contract::Peer;
 
 /// A message that can wait.
 pub(super) trait Waits {
-    /// Who sent it; none for an own one, which always finds room at the cost of a peer's.
+    /// The sender. None for a local message, which always finds room at the expense of a peer's.
     fn peer(&self) -> Option<Peer>;
-    /// Bytes that it holds while it waits.
+    /// Bytes it occupies while it waits.
     fn held_bytes(&self) -> usize;
 }
 
-/// What waits of one peer.
+/// Waiting messages of one peer.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Load {
     items: usize,
     bytes: usize,
 }
 
-/// How much may wait.
+/// Capacity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
     pub(super) items: usize,
     pub(super) bytes: usize,
 }
 
-/// Messages that wait, in the order of their arrival.
+/// Waiting messages, in order of arrival.
 pub(super) struct FairQueue<M> {
     waiting: VecDeque<M>,
     bytes: usize,
-    /// There once the room was short, as long as something waits.
+    /// Present from the first shortage until nothing waits.
     by_peer: Option<BTreeMap<Peer, Load>>,
 }
 
@@ -50,11 +50,11 @@ impl<M> Default for FairQueue<M> {
 }
 
 impl<M: Waits> FairQueue<M> {
-    /// Adds a message, if need be in place of others, which are returned.
+    /// Adds a message, displacing others if necessary. Returns the displaced ones.
     ///
     /// # Errors
     ///
-    /// The message, if there is no room for it: the queue is full and no peer has so much more
+    /// Returns the message if there is no room for it: the queue is full and no peer has so much more
     /// waiting that it would have to give way.
     pub(super) fn offer(&mut self, message: M, room: Room) -> Result<Vec<M>, M> {
         let (peer, bytes) = (message.peer(), message.held_bytes());
@@ -65,7 +65,7 @@ impl<M: Waits> FairQueue<M> {
                 break;
             }
             let Some(at) = self.heaviest(peer, bytes, full) else {
-                // What gave way for it in vain comes back to where it was.
+                // Messages displaced in vain are put back where they were.
                 for (at, message) in displaced.into_iter().rev() {
                     self.insert(at, message);
                 }
@@ -77,8 +77,8 @@ impl<M: Waits> FairQueue<M> {
         Ok(displaced.into_iter().map(|(_, message)| message).collect())
     }
 
-    /// The newest message of the peer that has most waiting, counted in items or in bytes, if that
-    /// is more than `peer` would have with one more of `bytes`.
+    /// Index of the newest message of the peer that has the most waiting, counted in items or in bytes,
+    /// if that is more than `peer` would have with one more message of `bytes`.
     fn heaviest(&mut self, peer: Option<Peer>, bytes: usize, by_items: bool) -> Option<usize> {
         let count = |load: &Load| if by_items { load.items } else { load.bytes };
         let waiting = &self.waiting;
@@ -117,7 +117,7 @@ impl<M: Waits> FairQueue<M> {
         Some(message)
     }
 
-    /// A message waits no longer.
+    /// Updates the counts when a message stops waiting.
     fn forget(&mut self, message: &M) {
         let bytes = message.held_bytes();
         self.bytes -= bytes;
@@ -133,7 +133,7 @@ impl<M: Waits> FairQueue<M> {
         }
     }
 
-    /// Takes up to `max` messages that `fits`, the oldest first.
+    /// Takes up to `max` messages for which `fits` holds, the oldest first.
     pub(super) fn take(&mut self, max: usize, fits: impl Fn(&M) -> bool) -> Vec<M> {
         let mut taken = Vec::new();
         let mut left = VecDeque::new();
@@ -152,7 +152,7 @@ impl<M: Waits> FairQueue<M> {
         taken
     }
 
-    /// Takes the oldest message, if it `fits`.
+    /// Takes the oldest message if `fits` holds for it.
     pub(super) fn take_first(&mut self, fits: impl FnOnce(&M) -> bool) -> Option<M> {
         self.first().filter(|message| fits(message))?;
         let first = self.remove(0);
@@ -177,7 +177,7 @@ impl<M: Waits> FairQueue<M> {
     }
 }
 
-/// Counts a message to what waits of its peer.
+/// Adds a message to its peer's load.
 fn add<M: Waits>(by_peer: &mut BTreeMap<Peer, Load>, message: &M) {
     if let Some(peer) = message.peer() {
         let load = by_peer.entry(peer).or_default();
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A message of a peer (0 = an own one), with a number and its bytes.
+    /// A message of a peer (0 = a local one), with a number and its size in bytes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Mail(u64, u32, usize);
 
@@ -221,13 +221,13 @@ mod tests {
             let taken = queue.offer(Mail(9, number, 1), ROOM);
             assert_eq!(taken.is_ok(), number < 8, "alone it may fill the room");
         }
-        // Four honest peers with two messages each, while the flood goes on.
+        // Four honest peers with two messages each, while the flood continues.
         for (honest, peer) in (1..=4).flat_map(|peer| [(2 * peer, peer), (2 * peer + 1, peer)]) {
             let honest = honest as u32;
             if let Ok(displaced) = queue.offer(Mail(peer, 100 + honest, 1), ROOM) {
                 assert!(displaced.iter().all(|gone| gone.0 == 9), "{displaced:?}");
             } else {
-                // Everybody has as many as everybody else: first come, first served.
+                // All peers have the same number: first come, first served.
                 let loads = queue.by_peer.as_ref().unwrap();
                 assert!(loads.values().all(|load| load.items <= 2));
             }
@@ -246,7 +246,7 @@ mod tests {
     fn bytes_are_shared_like_places() {
         let mut queue = FairQueue::default();
         assert!(queue.offer(Mail(9, 1, 90), ROOM).is_ok());
-        // Too little would be gained for it: nothing changes.
+        // The sender would then hold more than the heaviest peer: nothing changes.
         assert!(queue.offer(Mail(1, 2, 95), ROOM).is_err());
         assert_eq!((queue.bytes, queue.waiting.len()), (90, 1));
         assert!(queue.offer(Mail(2, 5, 5), ROOM).is_ok());

@@ -1,53 +1,53 @@
-//! Blocks that messages wait for, each asked for by its root.
+//! Fetching of blocks that messages wait for, each requested by its root.
 //!
-//! A vote, a collection or a block can come before the block that it refers to, and waits for it, but
-//! not long. Whoever sent it on has checked it and so has the block, if it is honest. So it is asked
-//! at once, and if it has not answered in [`PATIENCE_NS`], or not with that block, the next peer that
-//! spoke of it is. If all who did are gone, somebody else is asked.
+//! A vote, a collection or a block can arrive before the block it refers to, and waits for it, but not
+//! for long. The peer that forwarded it has checked it and so has the block, if it is honest. So that
+//! peer is asked immediately. If it has not answered within [`PATIENCE_NS`], or not with that block, the
+//! next peer that referred to the block is asked. If all of these are gone, another peer is asked.
 //!
-//! How a question travels is the driver's: [`Fetch`] says whom to ask for what.
+//! The driver decides how a request travels. [`Fetch`] decides whom to ask for what.
 //!
-//! Anybody can invent roots. So a peer is asked for one block at a time and for the same one once,
-//! and roots that one peer alone speaks of take one place of [`FETCHES_MAX`], however many they are:
-//! where they are too many to be remembered, the least wanted are not.
-//! Peers whose last answer was none share four places, after all others.
+//! Any peer can invent roots. So a peer is asked for one block at a time, and only once for each block.
+//! Roots that only one peer refers to take one of [`FETCHES_MAX`] slots, however many they are. If there
+//! are too many to remember, the least wanted are dropped. Peers whose last answer was empty share four
+//! slots, after all others.
 
 use crate::contract::Peer;
 use crate::wire::Root;
 use alphorn_types::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most questions whose answers are awaited. Those that are overdue count: the network awaits them.
+/// Maximum number of outstanding requests. Overdue ones count, since the network still awaits them.
 pub const FETCHES_MAX: usize = 32;
-/// Most questions that are not overdue.
+/// Maximum number of requests that are not overdue.
 const PROMPT_MAX: usize = 16;
-/// Most questions to peers whose last answer was none.
+/// Maximum number of requests to peers whose last answer was empty.
 const DOUBTED_MAX: usize = 4;
-/// How long a peer has until the next one is asked: five of them while a message waits.
+/// How long a peer has until the next one is asked. Five of them fit into the time a message waits.
 pub const PATIENCE_NS: u64 = 400_000_000;
-/// How long a block is not asked for while one with its header is being checked here.
+/// How long a block is not requested while one with its header is being checked here.
 pub const HELD_NS: u64 = 1_000_000_000;
-/// Most roots that are remembered with whom they were asked of.
+/// Maximum number of remembered roots, with the peers asked for them.
 pub(super) const SEARCHES_MAX: usize = 1_024;
 
 /// A block that messages wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Which.
+    /// Its root.
     pub root: Root,
-    /// The peers that sent those messages, who did so first before the others.
+    /// The peers that sent those messages, in order of first reference.
     pub peers: Vec<Peer>,
-    /// Whether a block with its header is here and waits for its verdict.
+    /// Whether a block with its header has arrived and awaits its verdict.
     pub held: bool,
 }
 
-/// A question that is not answered.
+/// An unanswered request.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     peer: Peer,
     root: Root,
     since: Time,
-    /// Nobody that is here spoke of the block.
+    /// No connected peer has referred to the block.
     is_guess: bool,
 }
 
@@ -64,18 +64,17 @@ struct Search {
     asked: BTreeSet<Peer>,
 }
 
-/// Who is asked for which block.
+/// Tracks which peer is asked for which block.
 #[derive(Debug, Default)]
 pub struct Fetch {
     open: BTreeMap<u64, Open>,
     searches: BTreeMap<Root, Search>,
-    /// How many answers in a row were none, by peer.
+    /// Number of consecutive empty answers, by peer.
     failed: BTreeMap<Peer, u32>,
 }
 
 impl Fetch {
-    /// Begins the search for what is missing now, the most wanted first, and ends that for
-    /// everything else.
+    /// Starts searching for what is missing now, the most wanted first, and stops all other searches.
     pub fn keep(&mut self, now: Time, missing: &[Missing]) {
         let mut before = std::mem::take(&mut self.searches);
         for Missing { root, .. } in missing.iter().take(SEARCHES_MAX) {
@@ -118,7 +117,7 @@ impl Fetch {
         self.failed.contains_key(peer)
     }
 
-    /// A peer is asked for a block.
+    /// Records that a peer is asked for a block.
     pub fn asked(&mut self, now: Time, id: u64, peer: Peer, missing: &Missing) {
         if let Some(search) = self.searches.get_mut(&missing.root) {
             search.asked.insert(peer);
@@ -132,7 +131,7 @@ impl Fetch {
         self.open.insert(id, open);
     }
 
-    /// A question could not be asked; it may be later.
+    /// Records that a request could not be sent. It may be sent later.
     pub fn refused(&mut self, id: u64) {
         if let Some(open) = self.open.remove(&id)
             && let Some(search) = self.searches.get_mut(&open.root)
@@ -141,12 +140,12 @@ impl Fetch {
         }
     }
 
-    /// The block that a question was about; none if it is none of these, or has been answered.
+    /// The block that a request asked for. None if the id is unknown or was answered.
     pub fn wanted(&self, id: u64) -> Option<Root> {
         self.open.get(&id).map(|open| open.root)
     }
 
-    /// A question was answered, with the block or without.
+    /// Records an answer to a request, with the block or without.
     pub fn answered(&mut self, id: u64, with_block: bool) {
         let Some(open) = self.open.remove(&id) else {
             return;
@@ -155,13 +154,13 @@ impl Fetch {
             true => {
                 self.failed.remove(&open.peer);
             }
-            // It never said that it has the block.
+            // It never claimed to have the block.
             false if open.is_guess => {}
             false => *self.failed.entry(open.peer).or_default() += 1,
         }
     }
 
-    /// A peer is gone, and with it the question to it.
+    /// Removes a disconnected peer and its request.
     pub fn peer_down(&mut self, peer: Peer) {
         self.failed.remove(&peer);
         self.open.retain(|_, open| open.peer != peer);
@@ -172,7 +171,8 @@ impl Fetch {
 mod tests {
     use super::*;
 
-    /// Roots that somebody invents before it leaves have all others asked in turn, who lack those blocks.
+    /// Roots invented by a peer before it leaves make the node ask all others in turn, which lack those
+    /// blocks.
     #[test]
     fn who_is_asked_on_a_guess_and_has_nothing_is_not_doubted() {
         let (liar, honest) = (Peer(0), Peer(1));

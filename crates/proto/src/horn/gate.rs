@@ -1,29 +1,31 @@
-//! What is checked of a message before it is taken, in which order, and what waits meanwhile.
+//! Message validation: which checks are made in which order before a message is accepted, and what waits
+//! in the meantime.
 //!
-//! The first check that fails decides. Checks 1 to 7 are cheap and made on arrival, 8 to 10 are
-//! jobs, 11 is made when the last one ends:
+//! The first check that fails decides. Checks 1 to 7 are cheap and run on arrival, 8 to 10 are jobs, and
+//! 11 runs when the last job ends:
 //!
 //! | # | check |
 //! |---|---|
 //! | 1 | it decodes, within limits and canonically; indices are in range; it came on its topic |
-//! | 2 | its slot is the current or the previous one, with half a second of tolerance; a block may be older, so that a gap can be filled |
-//! | 3 | the head of its vote is known and can still be one, source and target fit the head's chain |
-//! | 4 | sender or voter sits in the committee or cell; the proposer has the slot |
-//! | 5 | somebody signed; no multiplicity is above the bound |
+//! | 2 | its slot is the current or previous one, with half a second of tolerance; blocks may be older, to fill a gap |
+//! | 3 | the head of its vote is known and can still be one; source and target fit the head's chain |
+//! | 4 | the sender or voter is in the committee or cell; the proposer has the slot |
+//! | 5 | it has at least one signer; no multiplicity is above the bound |
 //! | 6 | the ticket wins, or the rank serves |
-//! | 7 | nothing was **accepted** from this sender in the slot, which for blocks is remembered until the slot is final; caps; the subset rule; whether the vote can count |
-//! | 8 | the proof of selection |
+//! | 7 | nothing was **accepted** from this sender in the slot; caps; the subset rule; whether the vote can count |
+//! | 8 | the selection proof |
 //! | 9 | the envelope's signature |
 //! | 10 | the evidence of the votes |
-//! | 11 | 7 again, for what was accepted while the job ran |
+//! | 11 | 7 again, against what was accepted while the job ran |
 //!
-//! What is cheap is verified before what is dear: 8 and 9 are a job of their own before 10, so a
-//! forged aggregate, collection or block costs no more than its sender's signatures.
+//! For blocks, check 7 remembers the accepted one until the slot is final. Cheap checks come before
+//! expensive ones: 8 and 9 are a separate job before 10, so a forged aggregate, collection or block costs
+//! no more than its sender's signatures.
 //!
-//! Only accepted messages are compared with: a forged message must not suppress an honest one
-//! while its job runs. A message about an unknown block waits for the block, for two seconds, if its
-//! sender passes 4 and 6 by the committees in force; a block of a branch with other committees waits
-//! for them as long, once it has passed 9: nobody else has committees drawn.
+//! Messages are compared with accepted messages only, so that a forged message cannot suppress an honest
+//! one while its job runs. A message about an unknown block waits for the block for two seconds, if its
+//! sender passes 4 and 6 under the committees in force. A block of a branch with other committees waits
+//! for them equally long once it has passed 9. Nothing else triggers drawing committees.
 
 mod aggregates;
 mod block_job;
@@ -66,21 +68,21 @@ pub(super) use blocks::{ROOM as BLOCKS_ROOM, WaitingBlock};
 pub(super) use closed::Closed as ClosedSlots;
 pub(super) use votes::room as votes_room;
 
-/// Messages of one sender and slot whose evidence is verified together: the first, and a second that
-/// proves an equivocation.
+/// Maximum number of messages of one sender and slot whose evidence is verified together: the first, and
+/// a second that proves an equivocation.
 const SIGNED_PER_SENDER_MAX: u32 = 2;
-/// Most messages of one verification job.
+/// Maximum number of messages in one verification job.
 pub const ITEMS_PER_JOB_MAX: usize = 4_096;
 /// How long a message waits for a block.
 const PARKED_NS: u64 = 2_000_000_000;
-/// Digests of verified evidence that are remembered.
+/// Maximum number of remembered digests of verified evidence.
 const VERIFIED_MAX: usize = 2_048;
-/// For how many slots they are remembered.
+/// Number of slots for which they are remembered.
 const VERIFIED_SLOTS: u64 = 4;
 
-/// What happens to the gate.
+/// Inputs of the gate.
 pub(super) enum Input {
-    /// A peer's message came.
+    /// A message from a peer arrived.
     Message {
         origin: Origin,
         topic: Topic,
@@ -94,45 +96,45 @@ pub(super) enum Input {
     },
     /// A job ended.
     Finished { job: Job, outcome: Outcome<Product> },
-    /// The chain took a verified block, or did not.
+    /// The chain accepted or rejected a verified block.
     Imported {
         block: WaitingBlock,
         result: Result<(), Reject>,
     },
     /// The committees of a branch are ready.
     Prepared { mix: [u8; 32] },
-    /// All messages of the instant are there: batches become jobs.
+    /// All messages of this instant have arrived: batches become jobs.
     Verify,
     /// The time of [`Gate::next_deadline`] has come.
     Deadline,
-    /// A slot begins: what was verified long ago is forgotten.
+    /// A slot begins: old verification results are forgotten.
     Slot { slot: Slot },
-    /// Messages of the slot are no longer taken.
+    /// Messages of the slot are no longer accepted.
     Close { slot: Slot },
 }
 
-/// An own message.
+/// A message made here.
 pub(super) enum Own {
     Vote(Arc<Ballot>, VoteMsg),
     Aggregate(Aggregate),
     Block(Block),
 }
 
-/// What follows from a message that was verified.
+/// Results of verified messages.
 pub(super) enum Made {
     /// Votes of a committee were verified.
     Votes { slot: Slot, committee: u16 },
-    /// Aggregates were verified that are combined to evidence of a unit.
+    /// Aggregates to be combined into evidence of a unit were verified.
     Aggregates { slot: Slot, unit: Unit },
-    /// An aggregate of a unit was accepted; of a committee, it may go into a block.
+    /// An aggregate of a unit was accepted. A committee's aggregate may go into a block.
     Accepted {
         slot: Slot,
         unit: Unit,
         collection: Option<Arc<Claimed>>,
     },
-    /// A block is for the chain; its end there is an input.
+    /// A block for the chain. The result comes back as an input.
     Block(WaitingBlock),
-    /// A block that its proposer signed waits for the committees of another branch.
+    /// A block with a valid proposer signature waits for the committees of another branch.
     Branch {
         epoch: Epoch,
         mix: [u8; 32],
@@ -140,7 +142,7 @@ pub(super) enum Made {
     },
 }
 
-/// What a verification looks at: what is cheap comes first, so that a forged message costs no more.
+/// Stage of a verification. The cheap one comes first, so that a forged message costs no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The sender's ticket and envelope.
@@ -149,7 +151,7 @@ pub(super) enum Stage {
     Evidence,
 }
 
-/// A verification job of the gate. `tries` counts those of the same messages, this one included.
+/// A verification job of the gate. `tries` counts the jobs for the same messages, including this one.
 pub(super) enum Job {
     /// Votes of a cell.
     Votes {
@@ -171,12 +173,12 @@ pub(super) enum Job {
         blocks: Vec<WaitingBlock>,
         tries: u8,
     },
-    /// The entries of a block, those of one of its epochs.
+    /// Entries of a block that belong to one epoch.
     Block(BlockJob),
 }
 
 impl Job {
-    /// Bytes of the messages in it.
+    /// Bytes of its messages.
     pub(super) fn bytes(&self) -> usize {
         fn sum<M: Waits>(messages: &[M]) -> usize {
             messages.iter().map(Waits::held_bytes).sum()
@@ -185,7 +187,7 @@ impl Job {
             Self::Votes { votes, .. } => sum(votes),
             Self::Aggregates { aggregates, .. } => sum(aggregates),
             Self::Proposers { blocks, .. } => sum(blocks),
-            // The block is counted where it waits for the end of all its jobs.
+            // The block is counted where it waits for all its jobs to end.
             Self::Block(_) => 0,
         }
     }
@@ -202,13 +204,13 @@ enum Due {
     Aggregates(Queue),
 }
 
-/// Why a message does not go on.
+/// Why a message does not proceed.
 pub(super) enum Refusal {
-    /// It is not taken.
+    /// It is rejected.
     Reject(Reject),
-    /// It waits for something, at the seat of its sender.
+    /// It waits for something, under its sender's seat.
     Park(Awaited, Option<Seat>),
-    /// The committees of its epoch are not ready here.
+    /// The committees of its epoch are not ready at this node.
     Unprepared,
 }
 
@@ -218,7 +220,7 @@ impl From<Reject> for Refusal {
     }
 }
 
-/// Digests of evidence that was verified, by the slot of its vote: a block of known collections costs no
+/// Digests of verified evidence, by the slot of its vote. A block of known collections needs no further
 /// verification.
 #[derive(Default)]
 pub(super) struct Verified {
@@ -233,7 +235,7 @@ impl Verified {
         of_slot.is_some_and(|of_slot| of_slot.binary_search(&claimed.digest).is_ok())
     }
 
-    /// Remembers what was verified; what is beyond the bound goes, of the oldest slot first.
+    /// Remembers a verified digest. Beyond the bound, digests of the oldest slot are dropped first.
     fn insert(&mut self, claimed: &Claimed) {
         let of_slot = self.by_slot.entry(claimed.entry.vote.slot).or_default();
         if let Err(place) = of_slot.binary_search(&claimed.digest) {
@@ -257,9 +259,9 @@ impl Verified {
     }
 }
 
-/// Validates what comes, before it counts, goes on to others or into a block.
+/// Validates messages before they count, are forwarded, or go into a block.
 pub(super) struct Gate {
-    /// Collections that wait, of all slots and committees.
+    /// Waiting collections of all slots and committees.
     collections: Batch<Waiting>,
     blocks: Blocks,
     closed: Closed,
@@ -282,7 +284,7 @@ impl Gate {
         }
     }
 
-    /// Takes an input. Never fails and never blocks.
+    /// Handles an input. Never fails and never blocks.
     pub(super) fn handle(&mut self, lent: &mut Lent<'_>, input: Input) {
         match input {
             Input::Message {
@@ -311,17 +313,17 @@ impl Gate {
         }
     }
 
-    /// What follows from verified messages, until there is nothing more.
+    /// Returns the next result of verified messages, or none if there are no more.
     pub(super) fn poll_output(&mut self) -> Option<Made> {
         let made = self.made.pop_front();
         if self.made.is_empty() {
-            // What follows from a batch takes room that is seldom needed.
+            // The results of a batch need room that is seldom needed again.
             self.made.shrink_to(1);
         }
         made
     }
 
-    /// When it wants to be called again, if nothing happens before.
+    /// When to call the gate again if nothing happens before.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.lot.next_deadline()
     }
@@ -331,7 +333,7 @@ impl Gate {
         !self.due.is_empty()
     }
 
-    /// Bytes of all messages that wait here, besides those in the slots and in jobs.
+    /// Bytes of all messages waiting here, excluding those in slots and jobs.
     pub(super) fn bytes(&self) -> usize {
         self.collections.bytes() + self.blocks.bytes() + self.lot.bytes()
     }
@@ -341,17 +343,17 @@ impl Gate {
         self.lot.awaits_blocks()
     }
 
-    /// The blocks that messages wait for, see [`Horn::missing_blocks`](super::Horn::missing_blocks).
+    /// The blocks that messages wait for. See [`Horn::missing_blocks`](super::Horn::missing_blocks).
     pub(super) fn awaited_blocks(&self) -> Vec<(Root, Vec<Peer>)> {
         self.lot.blocks()
     }
 
-    /// Bytes of what is remembered of the proposers of slots that are over.
+    /// Bytes of the records about proposers of past slots.
     pub(super) fn closed_bytes(&self) -> usize {
         self.closed.bytes()
     }
 
-    /// Messages of a slot are no longer taken, but for its blocks.
+    /// Stops accepting messages of a slot, except its blocks.
     fn close(&mut self, lent: &mut Lent<'_>, slot: Slot) {
         let Some(state) = lent.slots.get_mut(&slot) else {
             return;
@@ -365,7 +367,7 @@ impl Gate {
         }
     }
 
-    /// Takes a message that is to be validated like anyone's.
+    /// Accepts a message for validation, whatever its origin.
     fn receive(&mut self, lent: &mut Lent<'_>, origin: Origin, topic: Topic, data: Bytes) {
         lent.fx.seen(topic.kind());
         self.admit(lent, origin, topic, data);
@@ -384,7 +386,7 @@ impl Gate {
         }
     }
 
-    /// A message does not go on, or not yet.
+    /// Handles a message that does not proceed, or not yet.
     fn refuse(
         &mut self,
         lent: &mut Lent<'_>,
@@ -403,7 +405,7 @@ impl Gate {
         }
     }
 
-    /// Takes an own message: the job that made it has verified it.
+    /// Accepts a message made here: the job that made it has verified it.
     fn take_own(&mut self, lent: &mut Lent<'_>, message: Own, data: Bytes) {
         match message {
             Own::Vote(ballot, message) => take_own_vote(lent, ballot, message, data),
@@ -462,8 +464,8 @@ impl Gate {
 
 /// Check 2.
 fn check_window(lent: &Lent<'_>, slot: Slot) -> Result<(), Reject> {
-    // Clocks of honest nodes differ: what is early by no more than the tolerance is taken as if it
-    // were on time.
+    // Clocks of honest nodes differ, so a message early by no more than the tolerance is treated as on
+    // time.
     let early = lent.now.saturating_add_ns(TOLERANCE_NS);
     if early < lent.clock.slot_start(slot) {
         Err(Reject::TooEarly)
@@ -474,7 +476,7 @@ fn check_window(lent: &Lent<'_>, slot: Slot) -> Result<(), Reject> {
     }
 }
 
-/// Checks 2 and 3 of a vote; the slot's state exists afterwards.
+/// Runs checks 2 and 3 of a vote. Afterwards the slot's state exists.
 fn admit_ballot(lent: &mut Lent<'_>, vote: &Vote) -> Result<Arc<Ballot>, Refusal> {
     check_window(lent, vote.slot)?;
     let state = lent.ensure_slot(vote.slot).ok_or(Refusal::Unprepared)?;
@@ -488,7 +490,8 @@ fn admit_ballot(lent: &mut Lent<'_>, vote: &Vote) -> Result<Arc<Ballot>, Refusal
         }
         Err(reason) => return Err(reason.into()),
     }
-    // Of a branch with other committees: its blocks tell what was voted there.
+    // A vote of a branch with other committees is not accepted here: that branch's blocks show what was
+    // voted there.
     let mix = lent.mix_of(vote);
     let state = lent.slots.get_mut(&vote.slot);
     let state = state.filter(|state| Some(state.committees.mix) == mix);
@@ -497,7 +500,7 @@ fn admit_ballot(lent: &mut Lent<'_>, vote: &Vote) -> Result<Arc<Ballot>, Refusal
     Ok(ballot)
 }
 
-/// The reason for which claim number `claim` of a sender stands.
+/// The reject reason for claim number `claim` of a sender.
 fn reason_of(selection: Selection, claim: usize) -> Reject {
     match claim.saturating_add(usize::from(selection == Selection::Rank)) {
         0 => Reject::BadSelection,
@@ -505,9 +508,9 @@ fn reason_of(selection: Selection, claim: usize) -> Reject {
     }
 }
 
-/// Rejects what a job found false or could not judge, and gives back the rest. What a sender signed is
-/// its own: one whose evidence does not hold is looked at no more in the slot, and of many that it
-/// signed two go on, enough to prove that it contradicts itself.
+/// Rejects messages that a job found false or could not judge, and returns the rest. Senders are
+/// responsible for what they signed: a sender of invalid evidence is ignored for the rest of the slot,
+/// and of many messages signed by one sender two proceed, enough to prove that it contradicts itself.
 fn passed(
     lent: &mut Lent<'_>,
     messages: Vec<Waiting>,

@@ -1,9 +1,10 @@
-//! How many bytes a machine holds of the network's messages, and how many they can become.
+//! Memory accounting: how many bytes of network messages a node holds, and the upper bound.
 //!
-//! Counted is what grows with what others send: signatures of votes, who voted for what, aggregates
-//! and collections (each as it came, because it can prove an equivocation, and decoded), and what
-//! waits for a verification or runs in one, blocks too. Blocks of the chain have room of their own, but
-//! for the first ones of slots that are not final; own work in progress is bounded by the duties.
+//! Everything that grows with what others send is counted: signatures of votes, records of who voted for
+//! what, aggregates and collections (each as received, because it can prove an equivocation, and
+//! decoded), and messages awaiting or undergoing verification, including blocks. Blocks of the chain have
+//! a separate limit, except for the first ones of slots that are not final. Local work in progress is
+//! bounded by the duties.
 
 use alphorn_types::Unit;
 
@@ -20,50 +21,51 @@ use super::task::Purpose;
 use crate::chain::{INCLUSION_SLOTS, SETS_MAX, VOTED_SLOTS};
 use crate::wire::{Kind, WireFormat};
 
-/// Rooms of blocks that can be full at once: before, in and after the verification of proposers'
+/// Number of block rooms that can be full at once: before, in and after the verification of proposers'
 /// signatures, and in that of entries.
 const BLOCK_STAGES: u64 = 4;
 
-/// Bytes of the network's messages at a machine: those that it holds, or the most that it can.
+/// Bytes of network messages at a node: currently held, or the maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Single votes, with their signatures until the aggregates are made.
+    /// Single votes, with their signatures kept until the aggregates are made.
     pub votes: u64,
-    /// Who voted for what, as the fork choice counts it.
+    /// Records of who voted for what, as the fork choice counts it.
     pub voters: u64,
     /// Accepted aggregates.
     pub aggregates: u64,
-    /// Accepted collections: of slots whose messages are taken, and those that a block may include.
+    /// Accepted collections: those of slots whose messages are accepted, and those that a block may
+    /// include.
     pub collections: u64,
-    /// The first blocks of slots that are over but not final, to be shown beside a second one, and
-    /// what else is remembered of their proposers.
+    /// The first blocks of slots that are over but not final, kept as proof against a second one, and the
+    /// other records about their proposers.
     pub proposals: u64,
-    /// Messages that wait for a verification, run in one, or wait for a block; blocks too.
+    /// Messages, including blocks, that await or undergo verification, or wait for a block.
     pub waiting: u64,
 }
 
 impl Held {
-    /// All but what waits.
+    /// Everything except waiting messages.
     pub fn kept(&self) -> u64 {
         self.votes + self.voters + self.aggregates + self.collections + self.proposals
     }
 }
 
 impl Config {
-    /// Slots whose messages are taken at one time: the current and the previous one, and where the
-    /// tolerances of two slots overlap those too.
+    /// Number of slots whose messages are accepted at one time: the current and the previous one, plus
+    /// those where the tolerances of two slots overlap.
     fn slots_open(&self) -> u64 {
         let slot_ns = self.timing.slot_ms().saturating_mul(1_000_000).max(1);
         2 + (2 * TOLERANCE_NS).div_ceil(slot_ns)
     }
 
-    /// Units of a level that have a local member in an epoch, at most.
+    /// Maximum number of units of a level that have a local member in an epoch.
     pub(super) fn local_units(&self, local: &Hosted, level: u8) -> u64 {
         let units = self.layout.units(level).count() as u64;
         units.min(local.validators().len() as u64)
     }
 
-    /// The longest block that an honest proposer makes, in bytes: every entry as long as one can be.
+    /// The longest block an honest proposer makes, in bytes, with every entry at its maximum length.
     pub fn block_bytes_bound(&self, info: &SchemeInfo) -> usize {
         let format = self.format(info);
         let entries = usize::from(self.collections_per_block_max);
@@ -74,11 +76,12 @@ impl Config {
             .min(self.block_bytes_max)
     }
 
-    /// The most that a machine holds of the network's messages: the accepted collections of the slots
-    /// whose messages are taken, and those that blocks may include (at most
-    /// [`Config::collections_bytes_max`]); who voted for what; the votes of local validators' cells, and
-    /// the aggregates of their units; for each of these a full batch that waits, and one in
-    /// verification. It holds where the driver hands in what it subscribed to ([`Horn::topics`]).
+    /// Maximum bytes of network messages that a node holds: the accepted collections of the slots whose
+    /// messages are accepted, and those that blocks may include (at most
+    /// [`Config::collections_bytes_max`]); the records of who voted for what; the votes of local
+    /// validators' cells, and the aggregates of their units; and for each of these a full batch waiting,
+    /// and one in verification. The bound holds if the driver passes in only messages of topics it
+    /// subscribed to ([`Horn::topics`]).
     pub fn held_max(&self, info: &SchemeInfo, local: &Hosted) -> Held {
         let format = self.format(info);
         let (layout, slots) = (&self.layout, self.slots_open());
@@ -90,7 +93,7 @@ impl Config {
         let taken = |level| u64::from(self.level(level).taken_max);
         let (mut aggregates, mut waiting_aggregates) = (0, 0);
         for level in 1..top {
-            // Of all parts of the units in which a local validator may combine them.
+            // All parts of the units in which a local validator may combine them.
             let units = self.local_units(local, level + 1);
             let parts = layout.parts(Unit::new(level + 1, 0, 0)).count() as u64;
             aggregates += units * parts * taken(level) * accepted_max(&format, level);
@@ -101,7 +104,7 @@ impl Config {
         let for_blocks = committees
             * (slots * taken(top) + KEPT_OLD as u64 * INCLUSION_SLOTS)
             * decoded_max(&format, top);
-        // A frozen view of the votes has sets of its own.
+        // A frozen view of the votes has its own sets.
         let views = 1 + u64::from(self.fork_choice.rule().freezes());
         let waiting_vote =
             (size_of::<WaitingVote>() + 2 * SHARED_BYTES + bytes + info.sizes.signature_bytes)
@@ -127,12 +130,13 @@ impl Config {
         }
     }
 
-    /// Most messages of peers that a machine holds without a verdict: all rooms full at once.
+    /// Maximum number of peers' messages that a node holds without a verdict, with all rooms full at
+    /// once.
     pub fn waiting_messages_max(&self, info: &SchemeInfo, local: &Hosted) -> usize {
         let layout = &self.layout;
         let slots = self.slots_open() as usize;
         let votes = votes_room(layout.cell_len_max() as usize).items;
-        // A batch that waits, and one in verification.
+        // One batch waiting, and one in verification.
         let in_batch = |items: usize| items + items.min(ITEMS_PER_JOB_MAX);
         let units = (2..=layout.levels()).map(|level| self.local_units(local, level) as usize);
         slots * self.local_units(local, 1) as usize * in_batch(votes)
@@ -144,7 +148,7 @@ impl Config {
 }
 
 impl Horn {
-    /// What this machine holds of the network's messages now.
+    /// Bytes of network messages currently held.
     pub fn held(&self) -> Held {
         let mut held = Held {
             voters: self.chain.voters_bytes(),
@@ -183,21 +187,21 @@ impl SlotState {
     }
 }
 
-/// Most bytes of the decoded evidence of a message of a level, with the head of a block's entry.
+/// Maximum bytes of the decoded evidence of a message of a level, including the head of a block's entry.
 fn decoded_max(format: &WireFormat, level: u8) -> u64 {
     let planes = format.multiplicity(level).max(1).ilog2() + 1;
     let positions = format.layout.unit_len_max(level);
     u64::from(planes) * bits_bytes(positions) + format.level_bytes_max(level) as u64
 }
 
-/// Most bytes of the messages of a level that wait together, each as it came and decoded.
+/// Maximum bytes of the messages of a level that wait together, each as received and decoded.
 fn waiting_max(kind: Kind, format: &WireFormat, level: u8) -> u64 {
     let room = aggregates_room(kind);
     let one = format.level_bytes_max(level) as u64 + decoded_max(format, level);
     (room.bytes as u64).min((room.items as u64).saturating_mul(one))
 }
 
-/// Most bytes of an accepted message of a level: as it came, and decoded.
+/// Maximum bytes of an accepted message of a level, as received and decoded.
 fn accepted_max(format: &WireFormat, level: u8) -> u64 {
     (MESSAGE_BYTES + format.level_bytes_max(level)) as u64 + decoded_max(format, level)
 }

@@ -1,23 +1,23 @@
-//! Whose duties a machine does.
+//! The validators whose duties a node performs.
 
 use alphorn_types::{Bitfield, Layout, Validator};
 
 use super::config::ConfigError;
 
-/// What this machine does in the network, as its driver says it.
+/// What this node does in the network, as configured by its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
-    /// By validator index: whose duties are done here.
+    /// Validators whose duties are performed here, by index.
     pub validators: Bitfield,
-    /// Which of them cast votes.
+    /// The ones that vote.
     pub voters: Bitfield,
-    /// Whether own messages are taken without verification. If not, they pass the whole
-    /// validation like anyone's.
+    /// Whether messages made here are accepted without verification. If not, they pass the full
+    /// validation like those of peers.
     pub trust_own: bool,
 }
 
 impl Local {
-    /// A machine that validates and forwards for others only.
+    /// A node that only validates and forwards.
     pub fn observer(layout: &Layout) -> Self {
         let none = Bitfield::new(layout.validators() as usize);
         Self {
@@ -47,13 +47,13 @@ impl Local {
     }
 }
 
-/// What a machine keeps of its [`Local`]: lists, since a machine among many hosts a few of a million
+/// The retained form of [`Local`]: lists, since one of many nodes hosts only a few out of a million
 /// validators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hosted {
     /// Ascending.
     validators: Box<[u32]>,
-    /// Ascending, of the same.
+    /// Ascending, a subset of the validators.
     voters: Box<[u32]>,
     trust_own: bool,
 }
@@ -71,27 +71,27 @@ impl From<&Local> for Hosted {
 }
 
 impl Hosted {
-    /// Whether the duties of a validator are done here.
+    /// Whether the duties of a validator are performed here.
     pub fn hosts(&self, validator: Validator) -> bool {
         self.validators.binary_search(&validator.0).is_ok()
     }
 
-    /// Whether a validator casts its votes here.
+    /// Whether a validator votes here.
     pub(crate) fn votes(&self, validator: Validator) -> bool {
         self.voters.binary_search(&validator.0).is_ok()
     }
 
-    /// Whose duties are done here, ascending.
+    /// Validators whose duties are performed here, ascending.
     pub fn validators(&self) -> impl ExactSizeIterator<Item = Validator> + '_ {
         self.validators.iter().copied().map(Validator)
     }
 
-    /// Who votes here, ascending.
+    /// Validators that vote here, ascending.
     pub fn voters(&self) -> impl ExactSizeIterator<Item = Validator> + '_ {
         self.voters.iter().copied().map(Validator)
     }
 
-    /// Whether own messages are taken without verification.
+    /// Whether messages made here are accepted without verification.
     pub(crate) fn trusts_own(&self) -> bool {
         self.trust_own
     }

@@ -1,4 +1,4 @@
-//! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
+//! The state machine that hosts the roles: it tracks time, slots and epochs, and dispatches inputs.
 
 use alphorn_scheme::{JobId, Outcome, Product, missing_table};
 use alphorn_types::{Assignment, Epoch, Slot, Time, Unit};
@@ -25,10 +25,10 @@ use crate::contract::{Input, Output, Peer, Protocol};
 use crate::slot::{Boundary, Phase, SlotClock};
 use crate::wire::{Block, Entry, Header, Reject, Root, Topic, Vote, WireFormat};
 
-/// For how many slots it is remembered what was published.
+/// Number of slots for which published messages are remembered.
 const DONE_SLOTS: u64 = 4;
 
-/// The roles of Horn at one machine, under the contract of [`Protocol`].
+/// The Horn roles of one node, under the contract of [`Protocol`].
 pub struct Horn {
     pub(super) config: Arc<Config>,
     pub(super) info: SchemeInfo,
@@ -36,7 +36,7 @@ pub struct Horn {
     pub(super) local: Hosted,
     pub(super) clock: SlotClock,
     pub(super) now: Time,
-    /// The phase that begins next; none before the first input.
+    /// The next phase to begin. None before the first input.
     pub(super) boundary: Option<Boundary>,
     pub(super) fx: Effects,
     pub(super) chain: Chain,
@@ -45,16 +45,17 @@ pub struct Horn {
     pub(super) slots: Slots,
     pub(super) gate: Gate,
     pub(super) roles: Roles,
-    /// The committees drawn last for blocks from the own store, where weights differ.
+    /// The committees most recently drawn for blocks from the local store, where weights differ.
     restored: BTreeMap<(Epoch, [u8; 32]), Assignment>,
 }
 
 impl Horn {
-    /// A machine that begins with the first input. Machines of one program share a configuration in an [`Arc`].
+    /// Creates a state machine that starts with the first input. State machines in one process share a
+    /// configuration in an [`Arc`].
     ///
     /// # Errors
     ///
-    /// The first [`ConfigError`].
+    /// Returns the first [`ConfigError`].
     pub fn new(
         config: impl Into<Arc<Config>>,
         info: SchemeInfo,
@@ -86,12 +87,12 @@ impl Horn {
         Ok(horn)
     }
 
-    /// Keeps sets of signers, messages and who serves by rank in a store that is shared with other
-    /// machines of the network: before the first input.
+    /// Keeps signer sets, messages and rank tables in a store shared with other state machines of the
+    /// network. Call before the first input.
     ///
     /// # Panics
     ///
-    /// If the store is another network's.
+    /// If the store belongs to another network.
     pub fn lend_store(&mut self, store: Arc<Store>) {
         store.join(self.config.network(), &self.format);
         self.chain.lend_supports(store.supports.clone());
@@ -99,8 +100,8 @@ impl Horn {
         self.store = store;
     }
 
-    /// The state of a slot: the current one and its neighbours, as long as their messages are
-    /// taken.
+    /// Returns the state of a slot: the current one or a neighbour, as long as its messages are still
+    /// accepted.
     pub fn view(&self, slot: Slot) -> Option<SlotView> {
         self.slots.get(&slot).map(|state| state.view())
     }
@@ -110,7 +111,7 @@ impl Horn {
         &self.fx.counters
     }
 
-    /// The chain as this machine sees it.
+    /// The chain as this node sees it.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
@@ -120,7 +121,7 @@ impl Horn {
         self.chain.head()
     }
 
-    /// Where the chain stands.
+    /// The state of finality on the chain.
     pub fn finality(&self) -> Finality {
         // A chain has the header of its head.
         let head = self.chain.header(&self.head());
@@ -131,24 +132,24 @@ impl Horn {
         }
     }
 
-    /// Has the machine say from now on whose votes of local validators it sees: its driver takes them
-    /// after each input ([`take_shown`](Self::take_shown)), and knows which of them were made here.
+    /// From now on, records which local validators' votes it sees. The driver collects them after each
+    /// input ([`take_shown`](Self::take_shown)) and knows which of them were made here.
     pub fn watch_own_keys(&mut self) {
         self.fx.watch();
     }
 
-    /// Local validators in evidence that was verified since the last call, of aggregates as well as
-    /// of blocks.
+    /// Local validators found in evidence verified since the last call, in aggregates as well as in
+    /// blocks.
     pub fn take_shown(&mut self) -> Option<Shown> {
         self.fx.take_shown()
     }
 
-    /// What the network agreed on.
+    /// The network-wide configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What this machine does in the network.
+    /// What this node does in the network.
     pub fn local(&self) -> &Hosted {
         &self.local
     }
@@ -158,7 +159,7 @@ impl Horn {
         &self.format
     }
 
-    /// Phases and slots as points in time.
+    /// The clock that maps phases and slots to times.
     pub fn clock(&self) -> &SlotClock {
         &self.clock
     }
@@ -170,8 +171,8 @@ impl Horn {
             .map(|committees| &committees.assignment)
     }
 
-    /// The topics that the local validators need in an epoch, once its committees are ready: those
-    /// of all machines, and those of the units in which local validators may serve.
+    /// Returns the topics that the local validators need in an epoch, once its committees are ready: the
+    /// topics every node needs, and those of the units in which local validators may serve.
     pub fn topics(&self, epoch: Epoch) -> Option<BTreeSet<Topic>> {
         let committees = self.epochs.ready(epoch)?;
         let layout = &self.config.layout;
@@ -187,28 +188,28 @@ impl Horn {
         Some(topics)
     }
 
-    /// Whether messages wait for a block: [`Horn::missing_blocks`] says for which.
+    /// Whether messages wait for a block. [`Horn::missing_blocks`] lists those blocks.
     pub fn awaits_blocks(&self) -> bool {
         self.gate.awaits_blocks()
     }
 
-    /// Blocks that messages wait for, up to 1,024, each with the peers that sent those messages:
-    /// whoever drives the machine may fetch a block from one of them and hand it in as a message. Each
-    /// peer has one voice, shared by all that it speaks of; blocks with most voice come first, and of
-    /// a block's peers the one that spoke of it first.
+    /// Blocks that messages wait for, up to 1,024, each with the peers that sent those messages. The
+    /// driver may fetch a block from one of these peers and pass it in as a message. Each peer has the
+    /// same weight, split among all the things it refers to. Blocks with the most weight come first, and
+    /// the peers of a block are in the order in which they first referred to it.
     pub fn missing_blocks(&self) -> impl Iterator<Item = (Root, Vec<Peer>)> {
         let blocks = self.gate.awaited_blocks().into_iter();
         blocks.filter(|(root, _)| self.chain.header(root).is_none())
     }
 
-    /// The state of a slot, made if its epoch is ready.
+    /// Returns the state of a slot, creating it if its epoch is ready.
     fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
         self.lend_gate().0.ensure_slot(slot);
         self.slots.get_mut(&slot).map(Box::as_mut)
     }
 
-    /// Begins a slot anew under the committees that came into force after its start, if nothing of
-    /// it went by the old ones yet.
+    /// Restarts a slot under the committees that came into force after it began, if nothing in it has
+    /// used the old ones yet.
     fn follow_branch(&mut self, slot: Slot) {
         let in_force = self.epochs.ready(slot.epoch(self.config.epoch_slots));
         let (Some(in_force), Some(state)) = (in_force, self.slots.get(&slot)) else {
@@ -234,7 +235,7 @@ impl Horn {
             return;
         };
         self.close_roles(slot);
-        // A running collection is still good for a block.
+        // A running collection can still go into a block.
         for session in [
             state.sessions.duty,
             state.sessions.verify,
@@ -244,7 +245,7 @@ impl Horn {
         }
     }
 
-    /// Walks phases and timers up to the present.
+    /// Processes phases and timers up to the present.
     fn keep_time(&mut self) {
         let mut boundary = match self.boundary {
             Some(boundary) => boundary,
@@ -257,7 +258,7 @@ impl Horn {
         };
         let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
         if boundary.slot.0 + 1 < slot.0 {
-            // After a long sleep: what was missed needs no visit one by one.
+            // After a long sleep, skip the missed phases without visiting each of them.
             self.fx.counters.phases_missed +=
                 (slot.0 - 1 - boundary.slot.0) * self.config.timing.offsets_ms().len() as u64;
             boundary = Boundary {
@@ -270,7 +271,7 @@ impl Horn {
             let phase_at = self.clock.start(boundary);
             let timer = self.timer().filter(|time| *time <= self.now);
             match timer {
-                // Phases come first where both are due at once.
+                // Phases come first when both are due at once.
                 Some(time) if time < phase_at => self.fire(time),
                 _ if phase_at <= self.now && phase_at < Time::MAX => {
                     self.boundary = Some(self.clock.after(boundary));
@@ -282,7 +283,7 @@ impl Horn {
         }
     }
 
-    /// The next time at which something is due beside the phases.
+    /// The next time at which something other than a phase is due.
     fn timer(&self) -> Option<Time> {
         let first = self.slots.keys().next();
         let close = first.map(|slot| window_end(&self.clock, *slot));
@@ -290,8 +291,7 @@ impl Horn {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does what is due at a time: at the gate first, then the end of a slot, then what is due for the
-    /// roles in the order of the slot.
+    /// Does what is due at a time: first the gate, then the end of a slot, then the roles in slot order.
     fn fire(&mut self, time: Time) {
         let first = self.slots.keys().next().copied();
         let ends = |slot: &Slot| window_end(&self.clock, *slot) == time;
@@ -304,7 +304,7 @@ impl Horn {
         }
     }
 
-    /// A phase begins. If it has passed already, its duties are missed, never done late.
+    /// Enters a phase. If it has already passed, its duties are missed, never done late.
     fn enter(&mut self, boundary: Boundary) {
         if boundary.phase == Phase::Propose {
             self.chain.set_slot(boundary.slot);
@@ -332,7 +332,7 @@ impl Horn {
         }
     }
 
-    /// Does what a phase asks of the local validators, if the epoch is ready.
+    /// Runs the duties of the local validators in a phase, if the epoch is ready.
     pub(super) fn run_phase(&mut self, Boundary { slot, phase }: Boundary) {
         self.follow_branch(slot);
         let Some(state) = self.ensure_slot(slot) else {
@@ -365,7 +365,7 @@ impl Horn {
         }
     }
 
-    /// The vote that local validators cast, or would have cast, had this machine run earlier.
+    /// The vote that local validators cast, or would have cast had this node been running earlier.
     pub(super) fn fix_own_vote(&mut self, slot: Slot) -> Option<Arc<Ballot>> {
         let own = self.slots.get(&slot)?;
         if let Some(own_vote) = own.own {
@@ -373,7 +373,7 @@ impl Horn {
         }
         let head = self.chain.head();
         let vote = self.chain.vote(slot, &head)?;
-        // The head went over to another branch too late for this slot: nobody there could take it.
+        // The head moved to another branch too late for this slot: no node there could accept the vote.
         let mix = self.lend().0.mix_of(&vote);
         if Some(self.slots.get(&slot)?.committees.mix) != mix {
             return None;
@@ -393,7 +393,7 @@ impl Horn {
         if let Outcome::Refused(why) = &outcome
             && let Some(table) = missing_table(why)
         {
-            // What was prepared is no more: it is prepared again for whom it is of use.
+            // The prepared table is gone. It is prepared again if it is still needed.
             self.epochs.failed(table);
         }
         match purpose {
@@ -407,8 +407,8 @@ impl Horn {
         }
     }
 
-    /// Counts the votes of a verified collection in the fork choice; those of slots that no longer
-    /// count change nothing. A collection in a block comes with its header.
+    /// Counts the votes of a verified collection in the fork choice. Votes of slots that no longer count
+    /// have no effect. A collection in a block comes with its header.
     pub(super) fn observe(&mut self, claimed: &Claimed, block: Option<&Header>) {
         let entry = &claimed.entry;
         if let Some(committees) = self.lend().0.committees_of(&entry.vote).cloned() {
@@ -424,7 +424,7 @@ impl Horn {
                 signers: &claimed.signers,
             };
             // The fork choice tracks its own bounded number of ballots and slots, and counts what it
-            // refuses.
+            // rejects.
             let _ = self.chain.count_votes(&cast, block);
             let uncounted = self.chain.uncounted();
             self.fx.counters.votes_refused = uncounted.refused;
@@ -432,8 +432,8 @@ impl Horn {
         }
     }
 
-    /// Who sits where under the votes of a block's entries; nobody need be known where all weigh the
-    /// same.
+    /// The committee assignment under each vote of a block's entries. Empty if all weights are equal,
+    /// since the assignment is then not needed.
     fn seats(&mut self, entries: &[Entry]) -> BTreeMap<Vote, Assignment> {
         let mut seats = BTreeMap::new();
         if self.config.weights.are_equal() {
@@ -444,7 +444,7 @@ impl Horn {
             if let Some(committees) = shared.committees_of(vote) {
                 seats.insert(*vote, Assignment::clone(&committees.assignment));
             } else if let Some(mix) = shared.mix_of(vote).filter(|_| !seats.contains_key(vote)) {
-                // A block from the own store comes before any committees were drawn.
+                // A block from the local store arrives before any committees were drawn.
                 let epoch = vote.slot.epoch(self.config.epoch_slots);
                 let drawn = self.restored.get(&(epoch, mix)).cloned();
                 let drawn = drawn.unwrap_or_else(|| assignment(epoch, &mix, self.config.layout));
@@ -455,7 +455,7 @@ impl Horn {
         seats
     }
 
-    /// Inserts a verified block, one of the own store if it `is_kept`.
+    /// Inserts a verified block. `is_kept` marks a block from the local store.
     pub(super) fn import(&mut self, block: &Received<Block>, is_kept: bool) -> Result<(), Reject> {
         let entries = &block.body.entries;
         let seats = self.seats(entries);
@@ -492,7 +492,7 @@ impl Protocol for Horn {
             }
             Input::Finished { job, outcome } => self.finished(job, outcome),
             Input::Deadline => self.gate(gate::Input::Verify),
-            // The transport's own.
+            // Handled by the transport.
             Input::SendReady { .. } | Input::PeerUp { .. } | Input::PeerDown { .. } => {}
         }
     }

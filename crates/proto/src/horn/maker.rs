@@ -1,9 +1,9 @@
-//! Whoever serves at a level makes evidence of units: out of votes (an aggregator, level 1) or out of
-//! evidence of the level below (a combiner, every other level).
+//! Making of evidence by serving validators: from votes (an aggregator, level 1) or from evidence of the
+//! level below (a combiner, every other level).
 //!
-//! Local validators who serve in a unit and cast the same vote share one piece of evidence. It is made
-//! when all that it can be made of was verified, or at half of the phase; each of them publishes it
-//! under an envelope of its own, all at once or in their turn.
+//! Local validators that serve in a unit and cast the same vote share one piece of evidence. It is made
+//! when all its possible inputs are verified, or at half of the phase. Each validator publishes it under
+//! its own envelope, all at once or in turn.
 
 use alphorn_scheme::{
     Bytes, Class, Evidence, Outcome, Product, Role as Signer, SignItem, SignJob, Work,
@@ -24,15 +24,15 @@ use super::{aggregator, combiner};
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Entry, digest};
 
-/// What happens to a maker.
+/// Inputs of a maker.
 pub(super) enum Input {
     /// A slot begins.
     Open { slot: Slot },
     /// The phase of the level begins.
     Begin { slot: Slot },
-    /// What evidence of a committee's units is made of was verified or made.
+    /// The inputs to evidence of a committee's units were verified or made.
     Ready { slot: Slot, committee: u16 },
-    /// Evidence of a unit was accepted, or published here: own evidence may add too little to it, or be
+    /// Evidence of a unit was accepted, or published here. Own evidence may add too little to it, or be
     /// next.
     Accepted { slot: Slot, unit: Unit },
     /// A job ended.
@@ -44,7 +44,7 @@ pub(super) enum Input {
     },
     /// The time of [`Role::next_deadline`] has come.
     Deadline,
-    /// Messages of the slot are no longer taken.
+    /// Messages of the slot are no longer accepted.
     Close { slot: Slot },
 }
 
@@ -63,62 +63,62 @@ enum Task {
 }
 
 impl Job {
-    /// When the votes were cast.
+    /// The slot in which the votes were cast.
     pub(super) fn slot(&self) -> Slot {
         self.ballot.vote.slot
     }
 }
 
-/// What a maker made.
+/// Outputs of a maker.
 pub(super) enum Made {
-    /// To be published.
+    /// An aggregate to be published.
     Aggregate(Aggregate),
-    /// Of the top level, too late for gossip: for an own block.
+    /// Evidence of the top level made too late for gossip, for a block made here.
     Late(Entry),
 }
 
-/// A piece of evidence as it can be made now.
+/// Evidence that can be made now.
 pub(super) struct Draft {
-    /// What each input of the job is of: a position of the cell, or a sender.
+    /// The origin of each input of the job: a position of the cell, or a sender.
     pub(super) inputs: Vec<u32>,
-    /// Whose votes it will have.
+    /// The voters it will cover.
     pub(super) covered: Bitfield,
     pub(super) work: Work,
 }
 
-/// How far the work on a plan is.
+/// Progress of a plan.
 enum Stage {
     /// Inputs are still being verified, or the first turn has not come.
     Waiting,
     /// The job runs.
     Running,
-    /// It is made; those who serve publish it in their turn.
+    /// The evidence is made. The serving validators publish it in turn.
     Made(Evidence),
     /// It cannot be made.
     Failed,
 }
 
-/// A local validator who serves, and whether it is done.
+/// A local serving validator, and whether it is done.
 struct Member {
     serving: Serving,
     done: bool,
 }
 
-/// Evidence that is to be made: of one unit, for one vote.
+/// Evidence to be made for one unit and one vote.
 struct Plan {
     ballot: u16,
-    /// By rank: first to publish first.
+    /// By rank, the first to publish first.
     members: Vec<Member>,
     stage: Stage,
     signing: bool,
-    /// Of what the inputs of the running job are.
+    /// Origins of the inputs of the running job.
     inputs: Vec<u32>,
-    /// Inputs that a failed job named; it is tried again once, without them.
+    /// Inputs named by a failed job. The job is retried once, without them.
     without: Option<Vec<u32>>,
 }
 
 impl Plan {
-    /// Whether nothing more will come of it.
+    /// Whether the plan will produce nothing more.
     fn is_settled(&self) -> bool {
         match self.stage {
             Stage::Waiting | Stage::Running => false,
@@ -128,25 +128,25 @@ impl Plan {
     }
 }
 
-/// When a maker goes on.
+/// Wake-up of a maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// With what it has, in all committees.
+    /// Proceed with the inputs available, in all committees.
     Hurry(Slot),
     /// A turn has come.
     Turn(Slot, Unit),
 }
 
-/// The local validators who serve at a level.
+/// The local validators that serve at a level.
 pub(super) struct Maker {
     level: u8,
     roster: Roster,
-    /// What is made of each unit; there once it is planned.
+    /// Plans of each unit. Present once the unit is planned.
     plans: BTreeMap<(Slot, Unit), Vec<Plan>>,
     timers: BTreeSet<(Time, Timer)>,
-    /// With their envelopes, to be published.
+    /// Aggregates with their envelopes, to be published.
     signed: VecDeque<Aggregate>,
-    /// Made after their slot was closed.
+    /// Evidence made after its slot was closed.
     salvaged: VecDeque<Entry>,
 }
 
@@ -168,12 +168,12 @@ impl Maker {
         }
     }
 
-    /// Who of the local validators serves.
+    /// The local validators that serve.
     pub(super) fn roster(&self) -> &Roster {
         &self.roster
     }
 
-    /// Whether nothing more of a committee will come from here.
+    /// Whether this maker will produce nothing more for a committee.
     pub(super) fn is_settled(&self, slot: Slot, committee: u16) -> bool {
         let plans = self.plans.range(of_committee(self.level, slot, committee));
         let mut plans = plans.flat_map(|(_, plans)| plans);
@@ -187,8 +187,8 @@ impl Maker {
     fn begin(&mut self, shared: &mut Shared<'_>, slot: Slot) {
         let start = shared.clock.phase_start(slot, self.phase());
         let wanted = shared.deadlines(self.phase(), slot).wanted;
-        // At half of the phase with whatever is there: what is missing must not cost the others
-        // their votes, and making, signing and the network need the second half.
+        // At half of the phase, proceed with whatever is available. Missing inputs must not cost the
+        // others their votes, and making, signing and the network need the second half.
         let half = start.saturating_add_ns(wanted.since_ns(start) / 2);
         self.timers.insert((half, Timer::Hurry(slot)));
         for committee in 0..shared.config.layout.committees() {
@@ -196,8 +196,8 @@ impl Maker {
         }
     }
 
-    /// Groups the local validators who serve in a committee by unit and vote, once they are known and
-    /// the phase has begun.
+    /// Groups the local serving validators of a committee by unit and vote, once they are known and the
+    /// phase has begun.
     fn plan(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
         let Some(state) = shared.slot(slot) else {
             return;
@@ -212,8 +212,8 @@ impl Maker {
         }
         let mut groups: BTreeMap<(Unit, u16), Vec<Member>> = BTreeMap::new();
         for serving in serving {
-            // A validator aggregates what it voted for itself, whatever the others of this node
-            // saw; one that has not voted, what this node would vote for.
+            // A validator aggregates the vote it cast itself, whatever the other validators of this node
+            // saw. One that has not voted aggregates what this node would vote for.
             let ballot = state.vote_of(serving.validator).unwrap_or(own);
             let member = Member {
                 serving: serving.clone(),
@@ -237,8 +237,8 @@ impl Maker {
         self.advance(shared, slot, committee);
     }
 
-    /// Starts the evidence of a committee's units whose inputs are all verified (or have to do, at half
-    /// of the phase), when the first turn has come.
+    /// Starts making the evidence of a committee's units whose inputs are all verified (or at half of the
+    /// phase, with what there is), once the first turn has come.
     fn advance(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
         let start = shared.clock.phase_start(slot, self.phase());
         let deadlines = shared.deadlines(self.phase(), slot);
@@ -323,14 +323,14 @@ impl Maker {
                 plan.stage = Stage::Made(evidence);
                 self.publish(shared, slot, unit);
             }
-            // Tried again once: a job that named other inputs each time would go on for ever.
+            // Retry once: a job that named other inputs each time would go on for ever.
             Err(bad) if !bad.is_empty() && plan.without.is_none() => {
                 let name = |i: usize| plan.inputs.get(i).copied();
                 plan.without = Some(bad.into_iter().filter_map(name).collect());
                 plan.stage = Stage::Waiting;
                 self.advance(shared, slot, unit.committee);
             }
-            // The sum of these votes may be no signature (a cell of two keys that cancel, for BLS), or
+            // The sum of these votes may not be a signature (a cell of two keys that cancel, for BLS), or
             // the job was not run.
             Err(_) => {
                 plan.stage = Stage::Failed;
@@ -339,8 +339,8 @@ impl Maker {
         }
     }
 
-    /// Evidence that was made after its slot was closed: gossip takes it no more, of the top level an
-    /// own block does. The job has verified it.
+    /// Handles evidence made after its slot was closed. Gossip no longer accepts it, but a block made
+    /// here can take evidence of the top level. The job has verified it.
     fn salvage(
         &mut self,
         shared: &mut Shared<'_>,
@@ -362,8 +362,8 @@ impl Maker {
         }
     }
 
-    /// Has the envelopes of made evidence signed: all at once, or one after the other, each when its
-    /// turn has come and only if it adds enough to what was accepted.
+    /// Signs the envelopes of finished evidence: all at once, or one after the other, each when its turn
+    /// has come and only if it adds enough to what was accepted.
     fn publish(&mut self, shared: &mut Shared<'_>, slot: Slot, unit: Unit) {
         let start = shared.clock.phase_start(slot, self.phase());
         let plans = self.plans.get_mut(&(slot, unit));
@@ -382,8 +382,8 @@ impl Maker {
                     self.timers.insert((due, Timer::Turn(slot, unit)));
                     break;
                 }
-                // Done also if it is held back: what was accepted only grows, so it would add no
-                // more later.
+                // Done even if it is held back: accepted evidence only grows, so it would not add more
+                // later.
                 member.done = true;
                 let signers = evidence.support.signers();
                 if !adds_enough(state, shared.config, unit, plan.ballot, &signers) {
@@ -457,14 +457,14 @@ impl Role for Maker {
 
     fn poll_output(&mut self, shared: &mut Shared<'_>) -> Option<Made> {
         while let Some(signed) = self.signed.pop_front() {
-            // Judged when it leaves and not when it was planned: a signature may have waited behind
-            // a long job, and what others published meanwhile counts.
+            // Judge lateness when the message leaves, not when it was planned: a signature may have
+            // waited behind a long job, and what others published in the meantime counts.
             let gain = gain(shared.slot(signed.vote.slot), &signed);
             let is_top = self.level == shared.config.layout.levels();
             match shared.lateness(self.phase(), &signed.vote, gain) {
                 Lateness::Publish => return Some(Made::Aggregate(signed)),
                 Lateness::Keep if is_top => return Some(Made::Late(Entry::from(&signed))),
-                // Nobody combines evidence of an older slot.
+                // No combiner uses evidence of an older slot.
                 Lateness::Keep | Lateness::Drop => shared.fx.counters.stale += 1,
             }
         }
@@ -476,7 +476,7 @@ impl Role for Maker {
     }
 }
 
-/// Has the evidence of a plan made, if there is anything to make it of and it adds enough.
+/// Starts the job of a plan, if there are inputs and the evidence would add enough.
 fn start_plan(shared: &mut Shared<'_>, state: &SlotState, unit: Unit, plan: &mut Plan) {
     plan.stage = Stage::Failed;
     let without = plan.without.as_deref().unwrap_or_default();
@@ -499,7 +499,7 @@ fn start_plan(shared: &mut Shared<'_>, state: &SlotState, unit: Unit, plan: &mut
     spawn(shared, state, message, Class::Current, draft.work, job);
 }
 
-/// Has the envelopes of aggregates signed.
+/// Signs the envelopes of aggregates.
 fn sign(
     shared: &mut Shared<'_>,
     state: &SlotState,
@@ -514,7 +514,7 @@ fn sign(
         guard: None,
     };
     let items: Vec<SignItem> = aggregates.iter().map(item).collect();
-    // Jobs of one group replace each other, so it is named by what it signs.
+    // Jobs of one group replace each other, so the group is named after what it signs.
     let message = items[0].message;
     let work = Work::Sign(SignJob::new(state.slot, items));
     let task = Task::Sign(aggregates);
@@ -552,11 +552,10 @@ fn spawn(
     shared.fx.spawn(request, Purpose::Maker(job));
 }
 
-/// A number of a unit that no unit of its committee shares, of whatever level: that of the subcommittee
-/// for a cell.
+/// A number unique among all units of a committee, at any level. For a cell it is the subcommittee's.
 fn number(config: &Config, unit: Unit) -> u16 {
-    // The worker replaces a waiting job by a newer one of its group, so a cell and a group of cells
-    // must not have one number.
+    // The worker replaces a waiting job by a newer one of its group, so a cell and a group of cells must
+    // not share a number.
     let below = (1..unit.level).map(|level| config.layout.units_of_committee(level));
     below.sum::<u16>() + unit.index
 }

@@ -10,20 +10,20 @@ use crate::chain::INCLUSION_SLOTS;
 use crate::maps::forget_before;
 use crate::wire::Entry;
 
-/// Votes of a committee whose collections are kept once its slot is no longer the current or the
-/// previous one, and collections of each.
+/// Number of votes of a committee whose collections are kept once its slot is no longer the current or
+/// the previous one, and number of collections of each.
 const VOTES_OLD: usize = 2;
 const KEPT_OF_VOTE: usize = 2;
-/// Collections kept of a committee then.
+/// Number of collections kept per committee from then on.
 pub(super) const KEPT_OLD: usize = VOTES_OLD * KEPT_OF_VOTE;
-/// Slots of which all accepted collections are kept.
+/// Number of slots of which all accepted collections are kept.
 const KEPT_ALL_SLOTS: u64 = 2;
 
 /// An accepted collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) claimed: Arc<Claimed>,
-    /// Of its signers; each counts once, whatever its multiplicity.
+    /// Weight of its signers. Each counts once, whatever its multiplicity.
     pub(super) weight: u64,
 }
 
@@ -33,8 +33,8 @@ impl Kept {
     }
 }
 
-/// Accepted collections by slot and committee: at most those that the gate takes of a slot for two
-/// slots, [`KEPT_OLD`] of a committee until no block can include them, and a budget of bytes for all.
+/// Accepted collections by slot and committee: for two slots, at most those that the gate accepts per
+/// slot; then [`KEPT_OLD`] per committee until no block can include them; and a byte budget for all.
 #[derive(Default)]
 pub(super) struct Pool {
     by_group: BTreeMap<(Slot, u16), Vec<Kept>>,
@@ -42,14 +42,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Keeps a collection; returns how many had to go for it.
+    /// Keeps a collection. Returns how many were dropped for it.
     pub(super) fn insert(&mut self, kept: Kept, bytes_max: u64) -> u64 {
         let entry = &kept.claimed.entry;
         let group = (entry.vote.slot, entry.committee);
         self.bytes += kept.bytes();
         let row = self.by_group.entry(group).or_default();
         if row.is_empty() {
-            // Usually one.
+            // Usually there is only one.
             row.reserve_exact(1);
         }
         row.push(kept);
@@ -60,7 +60,7 @@ impl Pool {
         dropped
     }
 
-    /// Drops a collection that is of no use.
+    /// Drops a useless collection.
     pub(super) fn remove(&mut self, claimed: &Claimed) {
         let group = (claimed.entry.vote.slot, claimed.entry.committee);
         if let Some(row) = self.by_group.get_mut(&group) {
@@ -70,7 +70,7 @@ impl Pool {
         self.bytes = self.iter().map(Kept::bytes).sum();
     }
 
-    /// Drops the lightest collection, the older one of equal ones.
+    /// Drops the lightest collection, or the oldest of equally light ones.
     fn drop_least(&mut self) -> bool {
         let all = self.by_group.iter().flat_map(|(group, row)| {
             let row = (0..).zip(row);
@@ -86,8 +86,9 @@ impl Pool {
         true
     }
 
-    /// Of slots before the previous one, the best two collections of a committee's two heaviest votes
-    /// stay; of slots that no block can include any more, none. `gain` is the weight that an entry adds to a set.
+    /// Of slots before the previous one, keeps the best two collections of a committee's two heaviest
+    /// votes. Drops slots that no block can include any more. `gain` is the weight that an entry adds to
+    /// a set.
     pub(super) fn prune(&mut self, now: Slot, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
         let oldest = now.saturating_sub(INCLUSION_SLOTS);
         forget_before(&mut self.by_group, &(oldest, 0));
@@ -99,7 +100,7 @@ impl Pool {
         self.bytes = self.iter().map(Kept::bytes).sum();
     }
 
-    /// Bytes of all that is kept.
+    /// Bytes of all kept collections.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -109,8 +110,9 @@ impl Pool {
     }
 }
 
-/// Keeps of the heaviest votes the heaviest collection and the one that adds most to it; the first of
-/// equal ones. They are of one vote: what another vote's adds must not displace what completes this one.
+/// Keeps, for each of the heaviest votes, the heaviest collection and the one that adds the most to it;
+/// the first one on ties. Both are for one vote: another vote's gain must not displace what completes
+/// this one.
 fn keep_best(row: &mut Vec<Kept>, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
     let mut left = std::mem::take(row);
     for _ in 0..VOTES_OLD {
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(pool.bytes, 0);
     }
 
-    /// Votes of a minority take nothing from what completes those of most.
+    /// Minority votes do not displace the collections that complete majority votes.
     #[test]
     fn old_slots_keep_what_completes_the_heaviest_vote() {
         let mut pool = Pool::default();

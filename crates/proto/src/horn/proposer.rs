@@ -1,4 +1,4 @@
-//! The proposer: a block of the collections that credit most weight that is not credited yet. Where one
+//! The proposer: makes a block of the collections that credit the most weight not credited yet. If one
 //! piece of evidence proves them all, they are chosen and proved in the slot before.
 
 mod bundle;
@@ -18,8 +18,8 @@ use super::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::{BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Root, digest};
 
-/// Bytes of a block before, between and after its entries, but for signature and filler: version,
-/// kind, header, number of entries, length of the filler.
+/// Bytes of a block before, between and after its entries, excluding signature and filler: version, kind,
+/// header, number of entries, length of the filler.
 pub(super) const BLOCK_FIXED_BYTES: usize = 2 + HEADER_BYTES + 4 + 4;
 
 /// A collection in the proposer's queue: greatest gain first, then the newer slot, the lower
@@ -34,13 +34,13 @@ struct Offer {
     index: usize,
 }
 
-/// What happens to a proposer.
+/// Inputs of a proposer.
 pub(super) enum Input {
     /// A collection was accepted, or made too late for gossip: a block may include it.
     Collection(Arc<Claimed>),
-    /// A slot begins: what no block can include any more is forgotten.
+    /// A slot begins: collections that no block can include any more are dropped.
     Slot { slot: Slot },
-    /// The evidence of the block of a slot is begun, if one piece proves all its collections.
+    /// Start making the evidence of a slot's block, if one piece proves all its collections.
     Bundle { slot: Slot },
     /// The phase begins.
     Begin { slot: Slot },
@@ -50,7 +50,7 @@ pub(super) enum Input {
 
 /// A job of a proposer.
 pub(super) enum Job {
-    /// Sign the own block.
+    /// Sign the block.
     Sign(Box<Block>),
     /// Make one piece of evidence of a block's collections.
     Bundle(Draft),
@@ -60,13 +60,13 @@ pub(super) enum Job {
 #[derive(Default)]
 pub(super) struct Proposer {
     pool: Pool,
-    /// Collections for the next own block under one piece of evidence.
+    /// Collections for the next block made here, under one piece of evidence.
     bundle: Option<Bundle>,
     made: VecDeque<Block>,
 }
 
 impl Proposer {
-    /// Bytes of the collections that blocks may include.
+    /// Bytes of the collections available for blocks.
     pub(super) fn bytes(&self) -> u64 {
         self.pool.bytes()
     }
@@ -152,9 +152,9 @@ impl Proposer {
         }
     }
 
-    /// Repeatedly the collection that adds most weight that is not credited in the chain of
-    /// `parent`, until none adds any or the block is full. A gain only shrinks as others are
-    /// chosen, so an outdated one at the top of the queue is recomputed and put back.
+    /// Repeatedly picks the collection that adds the most weight not credited in the chain of `parent`,
+    /// until none adds any or the block is full. A gain only shrinks as others are chosen, so an outdated
+    /// one at the top of the queue is recomputed and put back.
     fn choose(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<Arc<Claimed>> {
         let candidates = self.candidates(shared, slot, parent);
         let mut credited: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
@@ -244,7 +244,7 @@ impl Role for Proposer {
     }
 }
 
-/// What is left of a block's size.
+/// Remaining size of a block.
 struct Room {
     wire_bytes: usize,
     raw_bytes: usize,
@@ -261,7 +261,7 @@ impl Room {
         }
     }
 
-    /// Takes an entry if it fits; one that does not is skipped, a smaller one may still fit.
+    /// Takes an entry if it fits. One that does not fit is skipped, since a smaller one may still fit.
     fn takes(&mut self, shared: &Shared<'_>, entry: &Entry) -> bool {
         let references = |vote: &_, committee| shared.chain.reference(vote, committee);
         let bare = shared.format.bundle.map(|_| entry.bare());

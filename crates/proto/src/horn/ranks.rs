@@ -1,4 +1,4 @@
-//! Who serves by rank: a shuffle of each unit in each slot, made once whoever asks.
+//! Rank tables: a shuffle of each unit in each slot, computed once for all callers.
 
 use alphorn_types::{Layout, Slot, Unit};
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::selection;
 
-/// Seeds and slots that are remembered: those whose messages are taken, on two branches.
+/// Maximum number of remembered slots and seeds: slots whose messages are accepted, on two branches.
 const SLOTS_MAX: usize = 8;
 
-/// What an order follows from, beside the unit: the seed of an epoch's committees, a slot of it.
+/// The inputs to an order other than the unit: a slot and the seed of its epoch's committees.
 type Draw = (Slot, [u8; 32]);
-/// Members by rank, with how many were asked for.
+/// Members by rank, with the number requested.
 type Orders = BTreeMap<Unit, (u32, Arc<[u32]>)>;
 
-/// The members who serve in each unit of the last slots. A node has one, a simulation one for all of its
-/// nodes.
+/// The serving members of each unit in recent slots. A node has one table, a simulation has one for all
+/// of its nodes.
 #[derive(Default)]
 pub(super) struct Ranks {
     slots: Mutex<BTreeMap<Draw, Orders>>,
@@ -35,7 +35,7 @@ impl Ranks {
         layout: &Layout,
         target: u32,
     ) -> Arc<[u32]> {
-        // A panic leaves the table as it is: whole between any two steps.
+        // A panic leaves the table valid: it is consistent between any two steps.
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let orders = slots.entry((slot, *seed)).or_default();
         let ranked =

@@ -1,4 +1,4 @@
-//! What a machine knew before it was started again: where its chain begins, and the blocks after it.
+//! State from before a restart: where the chain begins, and the blocks after that.
 
 use alphorn_scheme::Bytes;
 
@@ -15,19 +15,19 @@ pub(super) fn chain_of(config: &Config) -> Chain {
 }
 
 impl Horn {
-    /// The state at the last final block, from which a machine can begin: the same for all machines
-    /// of the network that have finalised it.
+    /// The state at the last finalised block, from which a node can start. It is the same for all nodes
+    /// of the network that have finalised that block.
     pub fn anchor(&self) -> Anchor {
         self.chain.anchor(self.config.network_id)
     }
 
-    /// Begins at an anchor instead of genesis, before the first block and the first input. Nothing of
-    /// it is verified but that it is one of this network: it comes from the machine's own store, or
-    /// somebody who is trusted vouched for its digest.
+    /// Starts from an anchor instead of genesis, before the first block and the first input. The only
+    /// check is that it belongs to this network. It must come from the node's own store, or a trusted
+    /// party must have vouched for its digest.
     ///
     /// # Errors
     ///
-    /// [`AnchorError`]; then the machine is as before.
+    /// [`AnchorError`]; the state is then unchanged.
     pub fn begin_at(&mut self, encoded: &[u8]) -> Result<(), AnchorError> {
         if self.boundary.is_some() {
             return Err(AnchorError::Begun);
@@ -48,8 +48,8 @@ impl Horn {
         Anchor::decode(encoded, &self.config.network_id, &self.config.layout)
     }
 
-    /// Takes a block that this machine verified in an earlier run, after its parent and before the
-    /// first input. Nothing of it is verified again: it must come from the machine's own store.
+    /// Restores a block verified in an earlier run, after its parent and before the first input. It is
+    /// not verified again, so it must come from the node's own store.
     ///
     /// # Errors
     ///

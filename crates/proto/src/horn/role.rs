@@ -1,9 +1,9 @@
-//! What the roles of a node share.
+//! State shared by the roles of a node.
 //!
-//! A role owns the state of its own duty and nothing else. It reads the slots (what was accepted, who
-//! sits where), the chain and the time through [`Shared`], asks for jobs, and gives what it made to
-//! whoever called it. No role knows another one: [`Horn`](super::Horn) hands inputs on. The gate is a
-//! role that writes what is accepted to the slots, so it is lent them to write to.
+//! A role owns the state of its own duty and nothing else. It reads the slots (what was accepted, the
+//! committees), the chain and the time through [`Shared`], requests jobs, and returns its messages to the
+//! caller. Roles do not know each other: [`Horn`](super::Horn) passes inputs on. The gate is a role that
+//! writes accepted messages to the slots, so it borrows them mutably.
 
 use alphorn_scheme::{BundleEntry, Bytes, Outcome, Product, Statement};
 use alphorn_types::{Bitfield, Epoch, Slot, Time};
@@ -19,7 +19,7 @@ use crate::chain::Chain;
 use crate::slot::SlotClock;
 use crate::wire::{Entry, Vote, WireFormat, digest};
 
-/// What a node lends to one of its roles for the time of a call.
+/// State that a node lends to one of its roles for the duration of a call.
 pub(super) struct Shared<'a, S = &'a Slots> {
     pub(super) config: &'a Config,
     pub(super) info: &'a SchemeInfo,
@@ -29,16 +29,16 @@ pub(super) struct Shared<'a, S = &'a Slots> {
     pub(super) now: Time,
     pub(super) chain: &'a Chain,
     pub(super) epochs: &'a Epochs,
-    /// Sets and messages that all machines of the program share.
+    /// Sets and messages shared by all state machines of the process.
     pub(super) store: &'a Store,
     pub(super) slots: S,
     pub(super) fx: &'a mut Effects,
 }
 
-/// What a node lends to its gate.
+/// State that a node lends to its gate.
 pub(super) type Lent<'a> = Shared<'a, &'a mut Slots>;
 
-/// What `$from` lends, from fields of the same names; `$slots` refers to its slots.
+/// The state lent by `$from`, from fields of the same names. `$slots` refers to its slots.
 macro_rules! lent {
     ($from:expr, $slots:expr) => {
         $crate::horn::role::Shared {
@@ -58,34 +58,34 @@ macro_rules! lent {
 }
 pub(super) use lent;
 
-/// A role of Horn: a state machine of the same shape as the whole ([`crate::contract`]), whose jobs
-/// and counts go to the [`Effects`] that it is lent.
+/// A role of Horn: a state machine of the same shape as the whole ([`crate::contract`]), whose jobs and
+/// counts go to the [`Effects`] lent to it.
 pub(super) trait Role {
-    /// What happens to it.
+    /// Its inputs.
     type Input;
-    /// What it made.
+    /// Its outputs.
     type Made;
 
-    /// Takes an input. Never fails and never blocks.
+    /// Handles an input. Never fails and never blocks.
     fn handle(&mut self, shared: &mut Shared<'_>, input: Self::Input);
 
-    /// The next message that it made, until there is none. A late one is judged by what was accepted
-    /// until now, the messages before it included.
+    /// Returns the next message, or none if there are no more. Whether a late one is still useful is
+    /// decided by what was accepted so far, including the messages before it.
     fn poll_output(&mut self, shared: &mut Shared<'_>) -> Option<Self::Made>;
 
-    /// When it wants to be called again, if nothing happens before.
+    /// When to call it again if nothing happens before.
     fn next_deadline(&self) -> Option<Time>;
 }
 
 impl<'a> Shared<'a> {
-    /// What is known of a slot whose messages are taken.
+    /// The state of a slot whose messages are accepted.
     pub(super) fn slot(&self, slot: Slot) -> Option<&'a SlotState> {
         self.slots.get(&slot).map(Box::as_ref)
     }
 }
 
 impl Lent<'_> {
-    /// The state of a slot, made if its epoch is ready.
+    /// Returns the state of a slot, creating it if its epoch is ready.
     pub(super) fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
         if !self.slots.contains_key(&slot) {
             let epoch = slot.epoch(self.config.epoch_slots);
@@ -99,31 +99,32 @@ impl Lent<'_> {
 }
 
 impl<'a, S> Shared<'a, S> {
-    /// The slot that it is.
+    /// The current slot.
     pub(super) fn present(&self) -> Slot {
         self.clock.slot_at(self.now).unwrap_or(Slot(0))
     }
 
-    /// The committees under which a vote was cast, if they are ready here.
+    /// The committees under which a vote was cast, if they are ready at this node.
     pub(super) fn committees_of(&self, vote: &Vote) -> Option<&'a Arc<Committees>> {
         let epoch = vote.slot.epoch(self.config.epoch_slots);
         self.epochs.of(epoch, &self.mix_of(vote)?)
     }
 
-    /// The epoch by which the key table of an entry is named, of committees that are ready.
+    /// The epoch that names the key table of an entry whose committees are ready.
     pub(super) fn table_of(&self, entry: &Entry) -> Epoch {
         let committees = self.committees_of(&entry.vote);
         committees.map_or(Epoch(0), |of| of.assignment.epoch())
     }
 
-    /// What an entry of a block proves.
+    /// The statement that an entry of a block proves.
     pub(super) fn statement_of(&self, entry: &Entry) -> Statement {
         let message = digest::vote_message(self.config.network(), &entry.vote);
         let committee = self.config.layout.committee(entry.committee);
         (self.config).statement(self.info, committee, entry.vote.slot, message)
     }
 
-    /// An entry of a block as evidence of many collections proves it, of committees that are ready.
+    /// An entry of a block in the form proved by evidence of many collections. Its committees must be
+    /// ready.
     pub(super) fn bundle_entry(&self, entry: &Entry) -> BundleEntry {
         BundleEntry {
             epoch: self.table_of(entry),
@@ -132,8 +133,8 @@ impl<'a, S> Shared<'a, S> {
         }
     }
 
-    /// The weight that an entry adds to those who are credited already. Where the committees are
-    /// not known any more, each signer counts alike.
+    /// The weight that an entry adds to the signers already credited. If the committees are no longer
+    /// known, every signer counts the same.
     pub(super) fn gain(&self, entry: &Entry, credited: &Bitfield) -> u64 {
         let signers = entry.evidence.support.signers();
         let equal = self.config.weights.are_equal();
@@ -146,13 +147,14 @@ impl<'a, S> Shared<'a, S> {
         }
     }
 
-    /// What the chain of a vote's head supplies for the vote's epoch; none if the head is unknown.
+    /// The value that the chain of a vote's head supplies for the vote's epoch. None if the head is
+    /// unknown.
     pub(super) fn mix_of(&self, vote: &Vote) -> Option<[u8; 32]> {
         let epoch = vote.slot.epoch(self.config.epoch_slots);
         self.chain.mix(epoch, &vote.head)
     }
 
-    /// The signatures of a job that was to make `count` of `bytes` each.
+    /// The signatures of a job that should make `count` of `bytes` each.
     pub(super) fn signatures(
         &mut self,
         outcome: Outcome<Product>,

@@ -1,4 +1,4 @@
-//! The roles of a node together: what one makes is published, taken, and handed on to the next.
+//! The roles of a node combined: messages made by one are published, accepted, and passed to the next.
 
 use alphorn_scheme::{Bytes, Outcome, Product};
 use alphorn_types::{Slot, Time, Unit};
@@ -16,10 +16,10 @@ use super::voter::{self, Voter};
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Block, MissingReference, References, Topic, WireFormat};
 
-/// What local validators do.
+/// The roles of the local validators.
 pub(super) struct Roles {
     pub(super) voter: Voter,
-    /// Whoever serves at a level, from level 1.
+    /// The makers by level, from level 1.
     pub(super) makers: Vec<Maker>,
     pub(super) proposer: Proposer,
 }
@@ -33,14 +33,14 @@ impl Roles {
         }
     }
 
-    /// When the first of them wants to be called.
+    /// The earliest deadline of any role.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let makers = self.makers.iter().map(Maker::next_deadline);
         let others = [self.voter.next_deadline(), self.proposer.next_deadline()];
         makers.chain(others).flatten().min()
     }
 
-    /// Whether all who serve in a slot are known.
+    /// Whether all serving validators of a slot are known.
     pub(super) fn are_known(&self, slot: Slot) -> bool {
         let mut makers = self.makers.iter();
         makers.all(|maker| maker.roster().is_settled(slot))
@@ -52,23 +52,23 @@ impl Roles {
 }
 
 impl Horn {
-    /// What is lent to the gate, and the gate.
+    /// The state lent to the gate, and the gate.
     pub(super) fn lend_gate(&mut self) -> (Lent<'_>, &mut Gate) {
         (lent!(self, &mut self.slots), &mut self.gate)
     }
 
-    /// What is lent to a role, and the roles.
+    /// The state lent to a role, and the roles.
     pub(super) fn lend(&mut self) -> (Shared<'_>, &mut Roles) {
         (lent!(self, &self.slots), &mut self.roles)
     }
 
-    /// The next message of a role.
+    /// Returns the next message of a role.
     fn made<R: Role>(&mut self, role: impl Fn(&mut Roles) -> &mut R) -> Option<R::Made> {
         let (mut shared, roles) = self.lend();
         role(roles).poll_output(&mut shared)
     }
 
-    /// Hands an input on to the gate, and what follows from verified messages to chain and roles.
+    /// Passes an input to the gate, and the results of verified messages to the chain and the roles.
     pub(super) fn gate(&mut self, input: gate::Input) {
         let (mut lent, gate) = self.lend_gate();
         gate.handle(&mut lent, input);
@@ -112,14 +112,14 @@ impl Horn {
         1..=self.config.layout.levels()
     }
 
-    /// A slot begins for the roles that serve in it.
+    /// Opens a slot for the roles that serve in it.
     pub(super) fn open_roles(&mut self, slot: Slot) {
         for level in self.levels() {
             self.maker(level, slot, None, maker::Input::Open { slot });
         }
     }
 
-    /// Messages of a slot are no longer taken.
+    /// Closes a slot whose messages are no longer accepted.
     pub(super) fn close_roles(&mut self, slot: Slot) {
         let (mut shared, roles) = self.lend();
         let input = voter::Input::Close { slot };
@@ -129,7 +129,7 @@ impl Horn {
         }
     }
 
-    /// A deadline of a role has come.
+    /// Handles a deadline of a role.
     pub(super) fn roles_due(&mut self, time: Time) {
         let is_due = |maker: &Maker| maker.next_deadline() == Some(time);
         if let Some(due) = self.roles.makers.iter().position(is_due) {
@@ -138,7 +138,7 @@ impl Horn {
         }
     }
 
-    /// The tickets of a committee were drawn.
+    /// Handles the drawn tickets of a committee.
     pub(super) fn drawn(&mut self, draw: Draw, outcome: Outcome<Product>) {
         let (level, slot, committee) = (draw.level, draw.slot, draw.committee);
         let input = maker::Input::Drawn { draw, outcome };
@@ -175,30 +175,30 @@ impl Horn {
         self.evidence_changed(1, slot, committee);
     }
 
-    /// Evidence of a level was verified or made in a committee, or that of which it is made.
+    /// Evidence of a level, or its inputs, was verified or made in a committee.
     pub(super) fn evidence_changed(&mut self, level: u8, slot: Slot, committee: u16) {
         let input = maker::Input::Ready { slot, committee };
         self.maker(level, slot, Some(committee), input);
     }
 
-    /// A job of whoever serves at a level ended.
+    /// Handles the end of a maker's job.
     pub(super) fn maker_finished(&mut self, job: maker::Job, outcome: Outcome<Product>) {
         let (slot, unit) = (job.slot(), job.unit);
         let input = maker::Input::Finished { job, outcome };
         self.maker(unit.level, slot, Some(unit.committee), input);
-        // The next turn may have come meanwhile.
+        // The next turn may have come in the meantime.
         self.accepted(slot, unit);
     }
 
-    /// Evidence of a unit was accepted: own evidence may add too little to it, or be next.
+    /// Evidence of a unit was accepted. Own evidence may add too little to it, or be next.
     pub(super) fn accepted(&mut self, slot: Slot, unit: Unit) {
         let (mut shared, roles) = self.lend();
         let input = maker::Input::Accepted { slot, unit };
         roles.maker(unit.level).handle(&mut shared, input);
     }
 
-    /// Hands an input on to whoever serves at a level, that concerns a committee or all of them, and
-    /// what follows from it to the next level.
+    /// Passes an input about one committee or all of them to the maker of a level, and its results to the
+    /// next level.
     pub(super) fn maker(
         &mut self,
         level: u8,
@@ -238,7 +238,7 @@ impl Horn {
         }
     }
 
-    /// A collection may go into a block.
+    /// Offers a collection for inclusion in a block.
     pub(super) fn keep_for_blocks(&mut self, claimed: Arc<Claimed>) {
         self.proposer(proposer::Input::Collection(claimed));
     }
@@ -251,7 +251,7 @@ impl Horn {
         }
     }
 
-    /// Publishes an own message, and has it taken like a peer's.
+    /// Publishes a message made here, and passes it to the gate like a peer's.
     fn publish(&mut self, slot: Slot, phase: Phase, topic: Topic, data: Vec<u8>, message: Own) {
         let late = self.now >= Deadlines::of(&self.clock, phase, slot).late;
         let data = Bytes::from(data);
@@ -263,8 +263,8 @@ impl Horn {
         });
     }
 
-    /// The bytes of an own message; none if its head went away with a branch that was finalised
-    /// against.
+    /// Encodes a message made here. None if its head went away with a branch conflicting with a finalised
+    /// one.
     fn encoded(
         &mut self,
         encode: impl Fn(&WireFormat, References<'_>) -> Result<Vec<u8>, MissingReference>,

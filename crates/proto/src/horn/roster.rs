@@ -1,6 +1,6 @@
-//! Who of the local validators serves at a level in a slot: by rank at once, by lottery from
-//! the proofs of a job for each committee. The lottery's message is known when the slot begins, and
-//! the proofs are needed two phases later or more.
+//! The local validators that serve at a level in a slot: by rank immediately, by lottery from the proofs
+//! of one job per committee. The lottery's message is known when the slot begins, and the proofs are
+//! needed at least two phases later.
 
 use alphorn_scheme::{Class, Outcome, Product, SelectJob, Work};
 use alphorn_types::{Slot, Unit, Validator};
@@ -15,7 +15,7 @@ use super::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::digest;
 
-/// Find out which local members of a committee serve.
+/// A job that finds which local members of a committee serve.
 pub(super) struct Draw {
     pub(super) slot: Slot,
     pub(super) level: u8,
@@ -23,11 +23,11 @@ pub(super) struct Draw {
     validators: Vec<Validator>,
 }
 
-/// Who serves in a slot.
+/// The serving validators of a slot.
 struct OfSlot {
-    /// By committee, where anybody serves.
+    /// By committee, where there are any.
     serving: BTreeMap<u16, Vec<Serving>>,
-    /// Draws that run.
+    /// Number of draws in flight.
     draws: u32,
 }
 
@@ -39,14 +39,14 @@ impl OfSlot {
     }
 }
 
-/// Who of the local validators serves, slot by slot.
+/// The local serving validators by slot.
 pub(super) struct Roster {
     level: u8,
     slots: BTreeMap<Slot, OfSlot>,
 }
 
 impl Roster {
-    /// That of a level.
+    /// Creates the roster of a level.
     pub(super) fn new(level: u8) -> Self {
         Self {
             level,
@@ -54,14 +54,14 @@ impl Roster {
         }
     }
 
-    /// The local members of a committee who serve, as far as they are known.
+    /// The local members of a committee that serve, as far as known.
     pub(super) fn serving(&self, slot: Slot, committee: u16) -> &[Serving] {
         let of = self.slots.get(&slot);
         let serving = of.and_then(|of| of.serving.get(&committee));
         serving.map_or(&[], Vec::as_slice)
     }
 
-    /// Local members of all committees who serve.
+    /// The local serving members of all committees.
     pub(super) fn all(&self, slot: Slot) -> impl Iterator<Item = &Serving> {
         self.slots
             .get(&slot)
@@ -69,7 +69,7 @@ impl Roster {
             .flat_map(|of| of.serving.values().flatten())
     }
 
-    /// Whether all who serve are known.
+    /// Whether all serving validators are known.
     pub(super) fn is_settled(&self, slot: Slot) -> bool {
         self.slots.get(&slot).is_none_or(|of| of.draws == 0)
     }
@@ -78,7 +78,7 @@ impl Roster {
         self.slots.remove(&slot);
     }
 
-    /// Finds out who serves in a slot that begins.
+    /// Determines who serves in a slot that begins.
     pub(super) fn open(&mut self, shared: &mut Shared<'_>, slot: Slot) {
         let committees = 0..shared.config.layout.committees();
         let mut of = OfSlot {
@@ -93,7 +93,7 @@ impl Roster {
                 Selection::Lottery => of.draws += u32::from(self.draw(shared, slot, committee)),
             }
         }
-        // Most machines serve nowhere.
+        // Most nodes serve nowhere.
         if !of.serving.is_empty() || of.draws > 0 {
             self.slots.insert(slot, of);
         }
@@ -128,7 +128,7 @@ impl Roster {
         serving
     }
 
-    /// Has the proofs of a committee's local members made. False if it has none.
+    /// Requests the proofs of a committee's local members. False if it has none.
     fn draw(&self, shared: &mut Shared<'_>, slot: Slot, committee: u16) -> bool {
         let Some(state) = shared.slot(slot) else {
             return false;
@@ -163,7 +163,7 @@ impl Roster {
         true
     }
 
-    /// Keeps the tickets that win.
+    /// Keeps the winning tickets.
     pub(super) fn drawn(&mut self, shared: &mut Shared<'_>, draw: Draw, outcome: Outcome<Product>) {
         let bytes = shared.info.sizes.selection_proof_bytes.unwrap_or(0);
         let count = draw.validators.len();

@@ -1,13 +1,13 @@
-//! Who of a unit serves: makes evidence of it.
+//! Selection of the members of a unit that serve, that is, make evidence of it.
 //!
-//! **Lottery**: a member's unique signature of a message that is the same for all is a random
-//! ticket that nobody else knows before it is used. Expected `target` members serve. The seed of
-//! the epoch is inside the message: a slot number alone would let keys be ground before they are
-//! registered. Ethereum's `ticket mod (n / target)` is not used, because it rounds: with n = 191
-//! and a target of 16 it selects 17.4 members in expectation.
+//! **Lottery**: a member's unique signature of a message that is the same for all is a random ticket,
+//! known only to its owner until it is used. An expected `target` members serve. The seed of the epoch is
+//! part of the message: a slot number alone would let keys be ground before they are registered.
+//! Ethereum's `ticket mod (n / target)` is not used, because it rounds: with n = 191 and a target of 16
+//! it selects 17.4 members in expectation.
 //!
-//! **Rank**: the first `target` members of a shuffle serve, exactly that many, without a proof,
-//! but known an epoch ahead.
+//! **Rank**: exactly the first `target` members of a shuffle serve, without a proof, but known an epoch
+//! ahead.
 
 use alphorn_types::{Layout, Slot, Unit};
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::shuffle::Shuffle;
 use crate::wire::digest;
 
-/// The ticket of a proof of selection: the first eight bytes of its SHA-256, little-endian.
+/// The ticket of a selection proof: the first eight bytes of its SHA-256, little-endian.
 pub fn ticket(proof: &[u8]) -> u64 {
     let hash = Sha256::digest(proof);
     let (head, _) = hash.split_first_chunk::<8>().expect("a hash has 32 bytes");
@@ -30,14 +30,14 @@ pub fn selected(ticket: u64, target: u32, n: u32) -> bool {
     threshold.is_some_and(|threshold| u128::from(ticket) < threshold)
 }
 
-/// How many members of a group of `n` are expected to hold a smaller ticket:
-/// `floor(ticket · n / 2^64)`. Staged publishing waits in this order.
+/// Expected number of members of a group of `n` with a smaller ticket: `floor(ticket · n / 2^64)`. Staged
+/// publishing follows this order.
 pub fn expected_rank(ticket: u64, n: u32) -> u32 {
     // Below n, because ticket < 2^64.
     ((u128::from(ticket) * u128::from(n)) >> 64) as u32
 }
 
-/// The members of a unit who serve by rank, as positions inside it: the first serves with rank 0. At
+/// The members of a unit that serve by rank, as positions in the unit: the first serves with rank 0. At
 /// most `target`, fewer in a smaller unit.
 ///
 /// `seed` is that of the epoch's committees ([`digest::epoch_seed`]).
@@ -50,11 +50,11 @@ pub fn ranked(seed: &[u8; 32], slot: Slot, unit: Unit, layout: &Layout, target: 
     Shuffle::new(seed, layout.unit_len(unit)).first(target)
 }
 
-/// The rank of the member at a position inside the unit, 0 for the first to serve.
+/// The rank of the member at a position in the unit, 0 for the first to serve.
 ///
 /// # Panics
 ///
-/// If the layout has no such unit, or it has no such position.
+/// If the layout has no such unit, or the unit has no such position.
 pub(crate) fn rank(seed: &[u8; 32], slot: Slot, unit: Unit, layout: &Layout, position: u32) -> u32 {
     let seed = digest::rank_seed(seed, slot, unit);
     Shuffle::new(seed, layout.unit_len(unit)).inverse_index(position)

@@ -1,5 +1,5 @@
-//! The swap-or-not shuffle of Ethereum's consensus specifications (`compute_shuffled_index`),
-//! which decides who sits where in an epoch, and in which order members of a group serve.
+//! The swap-or-not shuffle of Ethereum's consensus specifications (`compute_shuffled_index`), which
+//! determines the committee assignment of an epoch, and the order in which members of a group serve.
 //!
 //! Round t of the permutation pairs every index i with its mirror image around a pivot and swaps
 //! the pair or not, by one pseudo-random bit that belongs to the larger of the two:
@@ -16,10 +16,10 @@
 
 use sha2::{Digest, Sha256};
 
-/// Rounds of the shuffle, as `SHUFFLE_ROUND_COUNT` of the consensus specifications.
+/// Number of rounds of the shuffle, as `SHUFFLE_ROUND_COUNT` in the consensus specifications.
 pub(crate) const SHUFFLE_ROUNDS: u8 = 90;
 
-/// Positions whose swap bits one hash supplies.
+/// Number of positions whose swap bits one hash supplies.
 const BLOCK_BITS: u32 = 256;
 
 /// A permutation π of `0..n`, fixed by a seed.
@@ -35,7 +35,7 @@ impl Shuffle {
         Self { seed, n }
     }
 
-    /// π(`index`), by two hashes a round.
+    /// π(`index`), using two hashes per round.
     ///
     /// # Panics
     ///
@@ -55,7 +55,7 @@ impl Shuffle {
             .fold(self.checked(index), |i, t| self.step(i, t))
     }
 
-    /// π(0), π(1), ..., π(n − 1). About n / 512 hashes a round.
+    /// π(0), π(1), ..., π(n − 1). About n / 512 hashes per round.
     pub fn list(&self) -> Vec<u32> {
         let mut list: Vec<u32> = (0..self.n).collect();
         let mut bits = Vec::new();
@@ -158,7 +158,7 @@ impl Shuffle {
         for (k, (upper, lower)) in back.iter_mut().zip(mirrored).enumerate() {
             let at = offset + k;
             let bit = u32::from(bits[at / 8] >> (at % 8) & 1);
-            // Without a branch: the bit is random, so a branch would be mispredicted half the time.
+            // Branch-free: the bit is random, so a branch would be mispredicted half the time.
             let change = (*upper ^ *lower) & bit.wrapping_neg();
             *upper ^= change;
             *lower ^= change;

@@ -1,4 +1,4 @@
-//! Who may send which message as a coded broadcast: the table of duties that a driver hands to
+//! Which validators may send which message as a coded broadcast: the duty table that a driver passes to
 //! [`Broadcast`](crate::broadcast::Broadcast).
 
 use alphorn_types::{Epoch, Layout, Slot, Validator};
@@ -13,14 +13,14 @@ use crate::broadcast::Schedule;
 use crate::rlnc::Subject;
 use crate::wire::Kind;
 
-/// What [`Subject::kind`] is for a block; its index is 0. The least kind: where room is short,
+/// Value of [`Subject::kind`] for a block, whose index is 0. It is the lowest kind: where room is short,
 /// collections give way to it.
 pub const KIND_BLOCK: u8 = 1;
-/// What [`Subject::kind`] is for a collection; its index is the committee.
+/// Value of [`Subject::kind`] for a collection, whose index is the committee.
 pub const KIND_COLLECTION: u8 = 2;
 
-/// Slots before and after the present one whose sources are known: late messages are taken for two
-/// slots, and clocks differ.
+/// Number of slots before and after the current one whose sources are known: late messages are accepted
+/// for two slots, and clocks differ.
 const SLOTS_BEFORE: u64 = 2;
 const SLOTS_AFTER: u64 = 1;
 
@@ -32,9 +32,9 @@ struct SlotSources {
     committees: Option<Arc<Committees>>,
 }
 
-/// The sources of the slots around the present: the proposer with its block, and by rank the
-/// collectors of each committee. Where selection is a lottery nobody knows the collectors before
-/// they show their tickets, so collections are not broadcast.
+/// The sources of the slots around the present: the proposer of the block, and by rank the collectors of
+/// each committee. With selection by lottery the collectors are unknown until they show their tickets, so
+/// collections are not broadcast.
 #[derive(Clone)]
 pub struct Sources {
     layout: Layout,
@@ -44,14 +44,14 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The name of the key table with which the signatures of a slot's sources are verified; none
-    /// if it is not ready.
+    /// The name of the key table that verifies the signatures of a slot's sources. None if it is not
+    /// ready.
     pub fn key_table(&self, slot: Slot) -> Option<Epoch> {
         let committees = self.slots.get(&slot)?.committees.as_ref()?;
         Some(committees.assignment.epoch())
     }
 
-    /// Whether both tables of one machine say the same of the same slots.
+    /// Whether two tables of one node agree on the same slots.
     pub fn is_same(&self, other: &Sources) -> bool {
         let same = |(a, b): (&SlotSources, &SlotSources)| match (&a.committees, &b.committees) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -92,7 +92,7 @@ impl Schedule for Sources {
 }
 
 impl Horn {
-    /// The sources of the slots around the present, by the committees that are in force.
+    /// The sources of the slots around the present, under the committees in force.
     pub fn sources(&self) -> Sources {
         let present = self.clock.slot_at(self.now).unwrap_or(Slot(0)).0;
         let slots = present.saturating_sub(SLOTS_BEFORE)..=present.saturating_add(SLOTS_AFTER);
@@ -114,7 +114,7 @@ impl Horn {
     }
 }
 
-/// What [`Subject::kind`] is for messages of a kind; none for those that are never broadcast.
+/// Value of [`Subject::kind`] for messages of a kind. None for those that are never broadcast.
 pub(crate) const fn broadcast_kind(kind: Kind) -> Option<u8> {
     match kind {
         Kind::Block => Some(KIND_BLOCK),

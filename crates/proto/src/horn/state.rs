@@ -1,4 +1,4 @@
-//! What a machine knows of a slot.
+//! Per-slot state of a node.
 
 use alphorn_scheme::{Bytes, Evidence, SessionId};
 use alphorn_types::{Bitfield, Cell, Epoch, LEVELS_MAX, Layout, Slot, Unit, Validator};
@@ -17,14 +17,14 @@ use crate::contract::Peer;
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Reject, Root, Vote, WireFormat};
 
-/// Header of shared bytes.
+/// Header size of shared bytes.
 pub(super) const SHARED_BYTES: usize = 16;
-/// Place of an accepted message besides its bytes: its sender, what was signed, where it stands.
+/// Overhead of an accepted message beyond its bytes: its sender, what was signed, its position.
 pub(super) const MESSAGE_BYTES: usize = 256;
 
-/// An aggregate that waits for its verification.
+/// An aggregate awaiting verification.
 pub(super) struct Waiting {
-    /// None for an own one.
+    /// None if it was made here.
     pub(super) origin: Origin,
     pub(super) ballot: Arc<Ballot>,
     pub(super) message: Arc<Received<Aggregate>>,
@@ -35,14 +35,14 @@ impl Waits for Waiting {
         self.origin.map(|(peer, _)| peer)
     }
 
-    /// Itself on the wire, and decoded.
+    /// Bytes of the message on the wire and decoded.
     fn held_bytes(&self) -> usize {
         let support = &self.message.evidence.support;
         2 * self.message.data.len() + support.planes_count() * support.len() / 8
     }
 }
 
-/// What a message is among those of its sender.
+/// How a message relates to earlier ones from its sender.
 pub(super) enum Standing<T> {
     /// None was accepted before.
     First,
@@ -53,7 +53,7 @@ pub(super) enum Standing<T> {
 /// The first accepted aggregate of a sender.
 pub(super) type Accepted = Arc<Received<Aggregate>>;
 
-/// Bytes of an accepted aggregate with its place, as it came and decoded.
+/// Bytes of an accepted aggregate including overhead, both as received and decoded.
 pub(super) fn accepted_bytes(accepted: &Accepted) -> u64 {
     let (evidence, data) = (&accepted.evidence, &accepted.data);
     let planes = evidence.support.planes_count() as u64;
@@ -66,7 +66,7 @@ pub(super) struct Proposal {
     pub(super) view: BlockView,
     /// The message on the wire.
     pub(super) data: Bytes,
-    /// A second, different one was proven.
+    /// A second, different block was proven.
     pub(super) equivocated: bool,
 }
 
@@ -76,12 +76,12 @@ pub(super) struct Serving {
     pub(super) validator: Validator,
     pub(super) unit: Unit,
     pub(super) proof: Option<Bytes>,
-    /// Its rank, expected or exact: staged publishing waits in this order.
+    /// Its rank, expected or exact. Staged publishing follows this order.
     pub(super) rank: u32,
 }
 
-/// What local roles are still making of a committee, by level, votes first: those who build on it
-/// wait for it.
+/// What local roles are still making in a committee, by level, starting with votes. Roles that build on
+/// it wait for it.
 type Making = [bool; LEVELS_MAX as usize + 1];
 
 /// The sessions of a slot: one for each role.
@@ -94,36 +94,38 @@ pub(super) struct Sessions {
     pub(super) collect: SessionId,
 }
 
-/// The current slot and those around it whose messages are taken. In boxes: a map keeps room for eleven.
+/// The current slot and those around it whose messages are accepted. Boxed, because a map node reserves
+/// room for eleven values.
 pub(super) type Slots = BTreeMap<Slot, Box<SlotState>>;
 
-/// What a machine knows of a slot. Kept for the current and the previous one, and for the
-/// tolerance of clocks around them.
+/// Per-slot state of a node. Kept for the current and the previous slot, and for the clock tolerance
+/// around them.
 pub(super) struct SlotState {
     pub(super) slot: Slot,
-    /// As its key table is named.
+    /// The name of its key table.
     pub(super) epoch: Epoch,
     pub(super) committees: Arc<Committees>,
     pub(super) sessions: Sessions,
     pub(super) ballots: Ballots,
-    /// The vote that is cast here: index of the ballot.
+    /// Ballot index of the vote cast here.
     pub(super) own: Option<u16>,
-    /// The phase whose duties were begun last.
+    /// The phase whose duties were started last.
     pub(super) phase: Option<Phase>,
-    /// Where a vote came.
+    /// Cells for which a vote arrived.
     cells: BTreeMap<Cell, Box<CellVotes>>,
-    /// By unit, where an aggregate was verified; in the order in which they came.
+    /// Verified aggregates by unit, in order of arrival.
     gathered: BTreeMap<Unit, Vec<Accepted>>,
-    /// Who contradicted itself with a second aggregate of a unit, or signed evidence that does not hold.
+    /// Senders that contradicted themselves with a second aggregate of a unit, or signed invalid
+    /// evidence.
     refused: BTreeSet<(Unit, Validator)>,
-    /// Aggregates that wait, by the unit in which they are combined; collections wait elsewhere.
+    /// Waiting aggregates, by the unit in which they are combined. Collections wait elsewhere.
     pub(super) batches: BTreeMap<Unit, Batch<Waiting>>,
     /// What local roles are still making, by committee.
     pub(super) making: Vec<Making>,
-    /// An aggregate of somebody who serves came; it may wait in batches of many slots.
+    /// An aggregate from a serving validator arrived. It may be waiting in batches of many slots.
     pub(super) has_aggregates: bool,
     pub(super) block: Option<Proposal>,
-    /// Blocks that the proposer signed and whose evidence does not hold.
+    /// Blocks signed by the proposer with invalid evidence.
     pub(super) false_blocks: u32,
     pub(super) votes_seen: u64,
     pub(super) votes_accepted: u64,
@@ -167,18 +169,18 @@ impl SlotState {
         self.committees.assignment.layout()
     }
 
-    /// Whether the slot has not gone beyond the proposal, and no message or job is of its committees.
+    /// Whether the slot has not gone beyond the proposal, and no message or job uses its committees.
     pub(super) fn is_untouched(&self) -> bool {
         let waits = self.votes_seen > 0 || self.has_aggregates || self.own.is_some();
         self.phase <= Some(Phase::Propose) && !waits
     }
 
-    /// The votes of all cells of which any came.
+    /// The votes of all cells that have any.
     pub(super) fn filled_cells(&self) -> impl Iterator<Item = &CellVotes> {
         self.cells.values().map(Box::as_ref)
     }
 
-    /// The votes of a cell, if any came.
+    /// The votes of a cell, if any arrived.
     pub(super) fn cell(&self, cell: Cell) -> Option<&CellVotes> {
         self.cells.get(&cell).map(Box::as_ref)
     }
@@ -188,12 +190,12 @@ impl SlotState {
         self.cells.entry(cell).or_default()
     }
 
-    /// Whether a block can be the proposer's first, or else the second that proves an equivocation:
-    /// then with the first.
+    /// Whether a block can be the proposer's first, or the second one that proves an equivocation. In the
+    /// latter case the first one is returned with it.
     ///
     /// # Errors
     ///
-    /// [`Reject::Duplicate`] if it is the first again, or an equivocation was proven before.
+    /// [`Reject::Duplicate`] if it is the first one again, or an equivocation was already proven.
     pub(super) fn admit_block(&self, root: &Root) -> Result<Standing<&Proposal>, Reject> {
         match &self.block {
             None => Ok(Standing::First),
@@ -202,13 +204,13 @@ impl SlotState {
         }
     }
 
-    /// Whether no vote of a cell waits for a verification or an own signature.
+    /// Whether no vote of a cell is awaiting verification or a local signature.
     pub(super) fn votes_settled(&self, cell: Cell) -> bool {
         !self.making[usize::from(cell.committee)][0]
             && self.cell(cell).is_none_or(|votes| votes.batch.is_idle())
     }
 
-    /// Whether nothing of which evidence of a unit is made waits for a verification or is made here.
+    /// Whether none of the inputs to a unit's evidence is awaiting verification or still being made here.
     pub(super) fn is_settled(&self, unit: Unit) -> bool {
         match unit.cell() {
             Some(cell) => self.votes_settled(cell),
@@ -220,7 +222,7 @@ impl SlotState {
         }
     }
 
-    /// The accepted aggregates of all units of which any was verified.
+    /// The accepted aggregates of all units with at least one verified.
     pub(super) fn all_accepted(&self) -> impl Iterator<Item = (Unit, &[Accepted])> {
         let all = self.gathered.iter();
         all.map(|(unit, accepted)| (*unit, accepted.as_slice()))
@@ -234,19 +236,19 @@ impl SlotState {
     pub(super) fn accept(&mut self, message: Accepted) {
         let accepted = self.gathered.entry(message.unit).or_default();
         if accepted.is_empty() {
-            // Usually one.
+            // Usually there is only one.
             accepted.reserve_exact(1);
         }
         accepted.push(message);
     }
 
-    /// Whether an aggregate can be its sender's first, or else the second that proves an equivocation:
-    /// then with the first.
+    /// Whether an aggregate can be its sender's first, or the second one that proves an equivocation. In
+    /// the latter case the first one is returned with it.
     ///
     /// # Errors
     ///
-    /// [`Reject::Duplicate`] if it is the first again, or an equivocation or false evidence was proven
-    /// before. `is_same` tells whether it says the same as another one.
+    /// [`Reject::Duplicate`] if it is the first one again, or an equivocation or false evidence was
+    /// already proven. `is_same` reports whether it says the same as another one.
     pub(super) fn admit_aggregate(
         &self,
         message: &Received<Aggregate>,
@@ -263,12 +265,13 @@ impl SlotState {
         }
     }
 
-    /// Nothing more is taken from a sender of a unit's aggregates.
+    /// Stops accepting aggregates of a unit from a sender.
     pub(super) fn refuse(&mut self, unit: Unit, sender: Validator) {
         self.refused.insert((unit, sender));
     }
 
-    /// The aggregates of the slot are made: single votes that an accepted one proves are dropped.
+    /// Called once the aggregates of the slot are made. Drops single votes that an accepted aggregate
+    /// proves.
     pub(super) fn end_votes(&mut self) {
         let mut cells = std::mem::take(&mut self.cells);
         for (cell, votes) in &mut cells {
@@ -277,7 +280,7 @@ impl SlotState {
         self.cells = cells;
     }
 
-    /// An accepted aggregate that has the vote of a voter of a cell.
+    /// Returns an accepted aggregate that contains the vote of a voter in a cell.
     pub(super) fn proof_of(&self, cell: Cell, first: FirstVote) -> Option<&Bytes> {
         let layout = self.layout();
         let vote = &self.ballots.get(first.ballot).vote;
@@ -292,7 +295,7 @@ impl SlotState {
         Some(&accepted.data)
     }
 
-    /// Messages that still wait, given up.
+    /// Gives up and returns all messages that still wait.
     pub(super) fn give_up(&mut self) -> Vec<Origin> {
         let votes = self
             .cells
@@ -306,14 +309,14 @@ impl SlotState {
         origins
     }
 
-    /// The vote of a local validator, as far as it was accepted here.
+    /// The vote of a local validator, if it was accepted here.
     pub(super) fn vote_of(&self, validator: Validator) -> Option<u16> {
         let cell = self.committees.assignment.cell_of(validator)?;
         let position = self.committees.position_in(validator, cell.into())?;
         Some(self.cell(cell)?.first(position)?.ballot)
     }
 
-    /// The accepted aggregate of a unit with most weight for a ballot.
+    /// The accepted aggregate of a unit with the most weight for a ballot.
     pub(super) fn best(&self, unit: Unit, ballot: u16) -> Option<&Accepted> {
         let vote = &self.ballots.get(ballot).vote;
         let accepted = self.accepted(unit).iter();
@@ -325,7 +328,7 @@ impl SlotState {
             })
     }
 
-    /// The state as others may see it.
+    /// Returns the publicly visible state.
     pub(super) fn view(&self) -> SlotView {
         let counted = self.ballots.counted().into_iter();
         let votes: Vec<Vote> = counted
@@ -347,7 +350,7 @@ impl SlotState {
             }
             coverage.push(by_ballot);
         }
-        // The smaller index wins a tie, as the first one tracked.
+        // Ties go to the smaller index, which was tracked first.
         let most = (0..weights.len()).rev().max_by_key(|&i| weights[i]);
         let empty = |c: u16| Bitfield::new(self.layout().committee_len(c) as usize);
         let accepted = |of: &dyn Fn(Unit) -> bool| {
@@ -386,13 +389,13 @@ impl SlotState {
     }
 }
 
-/// Bytes of a set of positions.
+/// Bytes of a position set.
 pub(super) fn bits_bytes(positions: u32) -> u64 {
     u64::from(positions).div_ceil(64) * 8
 }
 
-/// Whether evidence that a job made is over a unit, of somebody, and of a length that the wire takes. A
-/// child process may answer with anything.
+/// Whether evidence made by a job covers a unit, has at least one signer, and has a length that the wire
+/// format allows. A child process may answer with anything.
 pub(super) fn evidence_fits(evidence: &Evidence, format: &WireFormat, unit: Unit) -> bool {
     let (support, bytes) = (&evidence.support, evidence.bytes.len());
     let length_fits = format.evidence(unit.level).fits(bytes);

@@ -1,5 +1,5 @@
-//! What the machines of a program keep once for all of them: sets of signers, who serves by rank, and
-//! messages with what follows from them. A machine alone has a store of its own.
+//! Data that the state machines of a process share: signer sets, rank tables, and decoded messages with
+//! values derived from them. A state machine on its own has its own store.
 
 use alphorn_scheme::Bytes;
 use alphorn_types::interned::{Interned, digest_of};
@@ -14,11 +14,11 @@ use crate::wire::{
     Aggregate, Block, Context, Entry, NetworkDigest, References, WireFormat, digest,
 };
 
-/// Sets and messages, each once and as long as a machine holds it. A node has one store, a simulation
-/// one for all of its machines.
+/// Signer sets and messages, each stored once and for as long as a state machine holds it. A node has one
+/// store, a simulation has one for all of its nodes.
 ///
-/// A message is found by its bytes, at once if they are the same allocation. What refers to the chain
-/// ([`Context::Chain`]) each machine decodes for itself.
+/// A message is found by its bytes, immediately if they are the same allocation. Each state machine
+/// decodes what refers to the chain ([`Context::Chain`]) itself.
 #[derive(Default)]
 pub struct Store {
     pub(super) supports: Arc<Supports>,
@@ -34,7 +34,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// A message as it came, decoded, with what follows from it for all machines alike.
+/// A message as received, decoded, with derived values that are the same for all nodes.
 pub(super) struct Received<M: Message> {
     /// The message on the wire.
     pub(super) data: Bytes,
@@ -43,9 +43,9 @@ pub(super) struct Received<M: Message> {
     claims: OnceLock<M::Claims>,
 }
 
-/// A message that many machines have.
+/// A message that many state machines hold.
 pub(super) trait Message: Sized {
-    /// What it says of votes.
+    /// Its claims about votes.
     type Claims;
 
     fn decode(
@@ -59,11 +59,11 @@ pub(super) trait Message: Sized {
 
     fn claims(&self, format: &WireFormat, supports: &Supports) -> Self::Claims;
 
-    /// Those that a store knows.
+    /// The messages of this type that a store knows.
     fn known(store: &Store) -> &Interned<Received<Self>>;
 }
 
-/// An entry of a block, or what a collection says without its collector.
+/// An entry of a block, or the content of a collection without its collector.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Claimed {
     pub(super) entry: Entry,
@@ -165,11 +165,11 @@ impl<M: Message> Deref for Received<M> {
 }
 
 impl Store {
-    /// Only machines of one network share a store.
+    /// Checks that only state machines of one network share a store.
     ///
     /// # Panics
     ///
-    /// If it is another network's.
+    /// If the store belongs to another network.
     pub(super) fn join(&self, network: NetworkDigest, format: &WireFormat) {
         let first = self.network.get_or_init(|| (network, format.clone()));
         assert!(
@@ -178,11 +178,11 @@ impl Store {
         );
     }
 
-    /// The message that bytes encode, decoded once for all who have them.
+    /// Returns the message encoded by `data`, decoded once for all holders.
     ///
     /// # Errors
     ///
-    /// If they encode none.
+    /// If the bytes do not decode.
     pub(super) fn read<M: Message>(
         &self,
         data: &Bytes,
@@ -202,7 +202,7 @@ impl Store {
         }
     }
 
-    /// A message with its bytes, for all who will have them.
+    /// Stores a message with its bytes, for all future holders.
     pub(super) fn keep<M: Message>(
         &self,
         data: Bytes,
@@ -224,7 +224,7 @@ impl Store {
     }
 }
 
-/// Where bytes are: nobody else's, as long as somebody holds them. Only for looking them up.
+/// Address of the bytes. Unique as long as they are held, and used only for lookup.
 fn place(data: &Bytes) -> u64 {
     data.as_ptr().addr() as u64
 }

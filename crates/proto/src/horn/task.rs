@@ -1,4 +1,4 @@
-//! What a job was asked for.
+//! Purposes of jobs.
 
 use alphorn_types::{Slot, Unit};
 
@@ -6,24 +6,24 @@ use super::epochs::Asked;
 use super::roster::Draw;
 use super::{gate, maker, proposer, voter};
 
-/// Where aggregates wait together for their verification: those that are combined to evidence of one
-/// unit in a slot, and all collections, none.
+/// A queue of aggregates verified together: those to be combined into evidence of one unit in a slot, or
+/// all collections if none.
 pub(super) type Queue = Option<(Slot, Unit)>;
 
-/// What a job was asked for, and what its end is to be applied to.
+/// The purpose of a job, and what its result applies to.
 pub(super) enum Purpose {
     /// Draw the committees of an epoch.
     Assign(Asked),
     /// Prepare the keys of an epoch.
     Prepare(Asked),
-    /// Find out which local members of a committee serve.
+    /// Find which local members of a committee serve.
     Draw(Draw),
-    /// Of the voter.
+    /// A job of the voter.
     Voter(voter::Job),
-    /// Of those who serve at a level.
+    /// A job of a maker.
     Maker(maker::Job),
-    /// Of the proposer.
+    /// A job of the proposer.
     Proposer(proposer::Job),
-    /// Of the gate: verify messages.
+    /// A job of the gate: verify messages.
     Gate(gate::Job),
 }

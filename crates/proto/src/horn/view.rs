@@ -1,4 +1,4 @@
-//! What a machine shows of itself: counts, and the state of a slot.
+//! The state a node exposes: counts, and the state of a slot.
 
 use alphorn_types::trace::Event;
 use alphorn_types::{Bitfield, Slot, Support, Validator};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::wire::{Kind, Reject, Root, Vote};
 
-/// Slots of the head, the justified and the finalised checkpoint of a chain.
+/// Slots of the head and of the justified and finalised checkpoints of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finality {
     /// The head.
@@ -18,8 +18,8 @@ pub struct Finality {
 }
 
 impl Finality {
-    /// As a trace has it, and in which slot two thirds had voted after how many milliseconds, if that
-    /// is told of.
+    /// The trace event. `two_thirds` is the slot in which two thirds had voted and after how many
+    /// milliseconds, if that is reported.
     #[must_use]
     pub fn event(self, two_thirds: Option<(Slot, u64)>) -> Event {
         Event::Finality {
@@ -32,54 +32,53 @@ impl Finality {
     }
 }
 
-/// Local validators whose votes stand in evidence that was verified.
+/// Local validators whose votes appear in verified evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Their vote.
     pub vote: Vote,
-    /// Who cast it, in the order of their positions.
+    /// The validators that cast it, in order of position.
     pub validators: Vec<Validator>,
 }
 
-/// Counts since the start. All of them only grow.
+/// Counts since the start. They only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages that arrived, by [`Kind`] in the order of [`Kind::ALL`]; own ones too.
+    /// Messages that arrived, by [`Kind`] in the order of [`Kind::ALL`], including those made here.
     pub(crate) seen: [u64; Kind::ALL.len()],
     /// Messages that were accepted, by kind.
     pub accepted: [u64; Kind::ALL.len()],
     /// Messages that were published here, by kind.
     pub(crate) published: [u64; Kind::ALL.len()],
-    /// Messages that were not taken, by reason in the order of [`Reject::NAMES`].
+    /// Rejected messages, by reason in the order of [`Reject::NAMES`].
     pub(crate) rejected: [u64; Reject::NAMES.len()],
-    /// Messages of an epoch whose committees or keys are not ready here.
+    /// Messages of an epoch whose committees or keys are not ready at this node.
     pub(crate) epoch_unprepared: u64,
-    /// Messages that waited for a block that did not come.
+    /// Messages that waited for a block that did not arrive.
     pub parked_expired: u64,
-    /// Jobs asked for.
+    /// Jobs requested.
     pub jobs_spawned: u64,
     /// Jobs that ended without a result.
     pub jobs_failed: u64,
-    /// Answers to jobs that were not asked for.
+    /// Answers to jobs that were not requested.
     pub(crate) jobs_unknown: u64,
-    /// Phases that had passed before this machine ran: their duties are missed, never done late.
+    /// Phases that had passed before this node ran. Their duties are missed, never done late.
     pub phases_missed: u64,
     /// Pairs of contradicting statements that were reported.
     pub evidence: u64,
-    /// Own aggregates and collections that came late and were still published.
+    /// Aggregates and collections made here that were late but still published.
     pub salvaged: u64,
-    /// Own aggregates and collections that came too late or were useless.
+    /// Aggregates and collections made here that were too late or useless.
     pub stale: u64,
-    /// Collections that staged publishing held back, because they added too little.
+    /// Collections held back by staged publishing because they added too little.
     pub(crate) staged_back: u64,
-    /// Entries of blocks and collections whose evidence had been verified before.
+    /// Entries of blocks and collections whose evidence had already been verified.
     pub evidence_cached: u64,
-    /// Kept collections that were dropped, because they passed the byte budget.
+    /// Kept collections dropped because they exceeded the byte budget.
     pub collections_dropped: u64,
-    /// Verified votes that the fork choice does not count: see
-    /// `Uncounted`.
+    /// Verified votes that the fork choice does not count, see `Uncounted`.
     pub votes_refused: u64,
-    /// Votes that the fork choice counted no longer, because heavier ballots came.
+    /// Votes that the fork choice stopped counting because heavier ballots arrived.
     pub votes_displaced: u64,
 }
 
@@ -98,9 +97,9 @@ pub struct CollectionView {
     pub committee: u16,
     /// The collector.
     pub sender: Validator,
-    /// The vote that all signers sign.
+    /// The vote signed by all signers.
     pub vote: Vote,
-    /// Who signed, and how often each is counted.
+    /// The signers, and how often each is counted.
     pub support: Arc<Support>,
     /// Bytes of the message.
     pub bytes: usize,
@@ -109,39 +108,39 @@ pub struct CollectionView {
 /// An accepted block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockView {
-    /// Its name.
+    /// Its root.
     pub root: Root,
     /// Bytes of the message.
     pub bytes: usize,
-    /// Collections in it.
+    /// Number of collections in it.
     pub entries: usize,
 }
 
-/// The state of a slot at a machine.
+/// The state of a slot at a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotView {
     /// The slot.
     pub slot: Slot,
     /// Vote messages that arrived.
     pub votes_seen: u64,
-    /// First votes of a validator that were verified.
+    /// Verified first votes of validators.
     pub votes_accepted: u64,
-    /// Aggregates that were verified.
+    /// Verified aggregates.
     pub aggregates_accepted: u64,
-    /// Collections that were verified.
+    /// Verified collections.
     pub collections_accepted: u64,
-    /// The vote with most signers in accepted collections.
+    /// The vote with the most signers in accepted collections.
     pub vote: Option<Vote>,
-    /// For each committee, the positions in any accepted collection of that vote.
+    /// For each committee, the positions in any accepted collection for that vote.
     pub coverage: Vec<Bitfield>,
-    /// The accepted collections, by committee, then in the order of acceptance.
+    /// The accepted collections, by committee, then in order of acceptance.
     pub collections: Vec<CollectionView>,
     /// The first accepted block of the slot.
     pub block: Option<BlockView>,
 }
 
 impl SlotView {
-    /// Validators in the coverage, all committees together.
+    /// Number of validators in the coverage of all committees together.
     pub fn covered(&self) -> u64 {
         self.coverage
             .iter()

@@ -1,4 +1,4 @@
-//! The voter: one vote a slot, for the head that this node sees when the phase begins.
+//! The voter: one vote per slot, for the head this node sees when the phase begins.
 
 use alphorn_scheme::{Bytes, Class, Outcome, Product, Role as Signer, SignItem, SignJob, Work};
 use alphorn_types::{Slot, Time, Validator};
@@ -13,17 +13,17 @@ use super::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::VoteMsg;
 
-/// What happens to a voter.
+/// Inputs of a voter.
 pub(super) enum Input {
-    /// The phase begins, and this is what is voted for.
+    /// The phase begins, and this is the vote to cast.
     Begin { slot: Slot, ballot: Arc<Ballot> },
     /// A job ended.
     Finished { job: Job, outcome: Outcome<Product> },
-    /// Messages of the slot are no longer taken.
+    /// Messages of the slot are no longer accepted.
     Close { slot: Slot },
 }
 
-/// Sign the votes of local members of a committee.
+/// A job that signs the votes of local members of a committee.
 pub(super) struct Job {
     pub(super) slot: Slot,
     pub(super) committee: u16,
@@ -40,18 +40,18 @@ pub(super) struct Made {
 /// The voters among the local validators.
 #[derive(Default)]
 pub(super) struct Voter {
-    /// Jobs that run, by slot and committee.
+    /// Number of jobs in flight, by slot and committee.
     signing: BTreeMap<(Slot, u16), u32>,
     made: VecDeque<Made>,
 }
 
 impl Voter {
-    /// Whether no vote of a committee is still to be signed here.
+    /// Whether no vote of a committee remains to be signed here.
     pub(super) fn is_settled(&self, slot: Slot, committee: u16) -> bool {
         !self.signing.contains_key(&(slot, committee))
     }
 
-    /// Has the vote signed for all local voters, a job for each committee: all of them sign the
+    /// Requests signatures of the vote for all local voters, one job per committee: all of them sign the
     /// same message.
     fn begin(&mut self, shared: &mut Shared<'_>, slot: Slot, ballot: &Arc<Ballot>) {
         let Some(state) = shared.slot(slot) else {
@@ -107,7 +107,7 @@ impl Voter {
         }
         let bytes = shared.info.sizes.signature_bytes;
         match shared.signatures(outcome, voters.len(), bytes) {
-            // A vote that nobody takes any more is not sent: it would only be evidence of delay.
+            // A vote that peers no longer accept is not sent: it would only be evidence of delay.
             Some(signatures) if shared.now < window_end(shared.clock, slot) => {
                 let made = |(validator, signature): (Validator, Bytes)| Made {
                     ballot: ballot.clone(),
@@ -141,7 +141,7 @@ impl Role for Voter {
     fn poll_output(&mut self, _: &mut Shared<'_>) -> Option<Made> {
         let made = self.made.pop_front();
         if self.made.is_empty() {
-            // There are votes once a slot.
+            // Votes occur only once per slot.
             self.made = VecDeque::new();
         }
         made

@@ -1,4 +1,4 @@
-//! The gate alone: messages of peers, true and forged, in any order.
+//! The gate in isolation: peers' messages, valid and forged, in any order.
 
 use alphorn_scheme::{
     self as scheme, BundleEntry, BundleJob, Bytes, CombineJob, Evidence, Layer, Op, Part, Product,
@@ -17,13 +17,13 @@ use crate::horn::role::lent;
 use crate::horn::task::Purpose;
 use crate::wire::{Aggregate, Block, Body, Entry, Header, Reject, Topic, Vote, VoteMsg, digest};
 
-/// A gate, what it was asked, and what it answered.
+/// A gate, the messages sent to it, and its answers.
 struct Gatehouse {
     stage: Stage,
     gate: Gate,
     messages: u64,
     verdicts: BTreeMap<Token, Verdict>,
-    /// Collections that it accepted.
+    /// Collections it accepted.
     accepted: Vec<Entry>,
 }
 
@@ -70,7 +70,7 @@ impl Gatehouse {
         }
     }
 
-    /// Gives a verified block to the chain.
+    /// Imports a verified block into the chain.
     fn import(&mut self, block: &Block) -> Result<(), Reject> {
         let message = digest::block_message(self.stage.config.network(), &block.header.root());
         let signature = self.envelope(block.header.proposer, Signer::Block, message, false);
@@ -84,7 +84,7 @@ impl Gatehouse {
         inserted.map(|_| ())
     }
 
-    /// Notes what the gate wants done.
+    /// Records the gate's outputs.
     fn answer(&mut self) {
         while let Some(output) = self.stage.fx.poll() {
             match output {
@@ -116,7 +116,7 @@ impl Gatehouse {
         }
     }
 
-    /// Time passes; what waited too long is given up.
+    /// Advances time. Messages that waited too long expire.
     fn pass(&mut self, ms: u64) {
         self.stage.pass(ms, None);
         let slot = self.stage.clock.slot_at(self.stage.now).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Gatehouse {
         }
     }
 
-    /// The proof with which a validator serves, where selection is a lottery.
+    /// The selection proof of a validator, where selection is a lottery.
     fn proof(&self, validator: Validator, level: u8) -> Option<Bytes> {
         if self.stage.config.selection == Selection::Rank {
             return None;
@@ -152,7 +152,7 @@ impl Gatehouse {
         }
     }
 
-    /// The bytes of a duty signature; another's where it is to be forged.
+    /// The bytes of a duty signature, or another validator's if it is to be forged.
     fn envelope(
         &self,
         validator: Validator,
@@ -200,7 +200,7 @@ impl Gatehouse {
         self.signed_aggregate(cell.into(), sender, vote, evidence, flaw & 1 != 0)
     }
 
-    /// An aggregate with ticket and envelope.
+    /// An aggregate with its ticket and envelope.
     fn signed_aggregate(
         &self,
         unit: Unit,
@@ -239,7 +239,7 @@ impl Gatehouse {
         self.signed_aggregate(unit, sender, vote, evidence, flaw & 1 != 0)
     }
 
-    /// A block of the next slot, of a collection that was accepted and of another one.
+    /// A block of the next slot, with an accepted collection and another one.
     fn block(&mut self, script: &mut Script<'_>) -> Option<(Topic, Vec<u8>)> {
         let flaw = script.number();
         let known = self.accepted.get(script.number()).cloned();
@@ -275,7 +275,7 @@ impl Gatehouse {
         Some((Topic::Block, block.encode(format, &references).ok()?))
     }
 
-    /// What was accepted is true: checked without the gate.
+    /// Checks that accepted messages are valid, independently of the gate.
     fn check_accepted(&self) {
         let Some(state) = self.stage.slots.get(&SLOT) else {
             return;
@@ -304,7 +304,7 @@ impl Gatehouse {
 }
 
 impl Stage {
-    /// The evidence of one cell as that of its committee.
+    /// The evidence of one cell as evidence of its committee.
     pub(super) fn entry(&self, script: &mut Script<'_>, forged: bool) -> Option<Entry> {
         let (cell, choice) = (cell(script.number()), script.number());
         let evidence = self.aggregate(cell, choice, script.number() as u8)?;
@@ -336,8 +336,8 @@ impl Stage {
         })
     }
 
-    /// Entries as a block carries them, with the one piece of evidence of all if that is how blocks are;
-    /// it proves nothing if one of them is forged.
+    /// Entries as a block carries them, with the single piece of evidence for all if blocks are bundled.
+    /// It proves nothing if one of them is forged.
     fn carried(&self, entries: Vec<Entry>) -> (Vec<Entry>, Bytes) {
         let Some(length) = self.format.bundle.filter(|_| !entries.is_empty()) else {
             return (entries, Bytes::from([]));
@@ -354,7 +354,7 @@ impl Stage {
         (entries.iter().map(Entry::bare).collect(), bundle)
     }
 
-    /// Whether one piece of evidence proves all entries of a body, if that is how blocks are.
+    /// Whether one piece of evidence proves all entries of a body, if blocks are bundled.
     pub(super) fn is_proved(&self, body: &Body) -> bool {
         if self.format.bundle.is_none() || body.entries.is_empty() {
             return body.bundle.is_empty();
@@ -378,7 +378,7 @@ impl Stage {
     }
 }
 
-/// Forged evidence has no tag of the model.
+/// Forged evidence lacks the model's tag.
 fn check_evidence(evidence: &Evidence) {
     assert!(
         evidence.bytes.iter().any(|byte| *byte != 0),
@@ -387,8 +387,8 @@ fn check_evidence(evidence: &Evidence) {
     assert!(evidence.support.signers().any(), "evidence of nobody");
 }
 
-/// A gate alone: each message of a peer gets one verdict, whatever becomes of its jobs, and none that is
-/// forged is accepted.
+/// A gate in isolation: each message of a peer gets one verdict, whatever happens to its jobs, and no
+/// forged one is accepted.
 ///
 /// # Panics
 ///
@@ -426,7 +426,7 @@ pub fn gate(data: &[u8]) -> bool {
         }
         house.check_accepted();
     }
-    // What still waits ends: its jobs, its time, its slot.
+    // Whatever still waits is ended: its jobs, its time, its slot.
     while house.gate.is_due() || !house.stage.jobs.is_empty() {
         house.handle(Input::Verify);
         while !house.stage.jobs.is_empty() {
@@ -460,18 +460,18 @@ mod tests {
     use crate::horn::state::SlotState;
     use std::sync::Arc;
 
-    /// The slot begins anew under such committees.
+    /// Restarts the slot under such committees.
     fn begin_anew(house: &mut Gatehouse, committees: Arc<Committees>) {
         let stage = &mut house.stage;
         let state = SlotState::new(SLOT, committees, 4, &mut stage.fx);
         stage.slots.insert(SLOT, Box::new(state));
     }
 
-    /// Evidence that was verified by committees under which its vote was not cast proves nothing of it: a
-    /// block that has it is verified.
+    /// Evidence verified under committees other than those of its vote proves nothing about it: a block
+    /// that contains it is verified.
     #[test]
     fn evidence_by_the_committees_of_another_branch_is_not_remembered() {
-        // By rank, and everybody serves.
+        // By rank, with all members serving.
         let mut house = Gatehouse::new(1);
         house.stage.config.levels[1].publishers = VALIDATORS as u16;
         let collection = house.collection(&mut Script(&[0, 0, 0, 0xff]));

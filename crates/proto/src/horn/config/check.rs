@@ -1,4 +1,4 @@
-//! What configurations no network can have.
+//! Validation of configurations.
 
 use alphorn_scheme::Overlap;
 
@@ -12,11 +12,11 @@ use crate::slot::Phase;
 use crate::wire::{BLOCK_ENTRIES_MAX, Kind, WireFormat, cap_bytes};
 
 impl Config {
-    /// Refuses what cannot work, naming the value and the nearest legal one.
+    /// Rejects a configuration that cannot work, naming the value and the nearest legal one.
     ///
     /// # Errors
     ///
-    /// The first [`ConfigError`].
+    /// Returns the first [`ConfigError`].
     pub fn validate(&self, info: &SchemeInfo) -> Result<(), ConfigError> {
         self.check_levels(info)?;
         self.check_ranges()?;
@@ -91,8 +91,8 @@ impl Config {
         Ok(())
     }
 
-    /// Whether all committees have their turn before the level's phase ends: what is published after it comes
-    /// too late for the next phase, however fast the links are.
+    /// Checks that all committees get their turn before the level's phase ends. Anything published later
+    /// misses the next phase, however fast the links are.
     fn check_spread(&self, level: u8, value: u64) -> Result<(), ConfigError> {
         let phase = Phase::Level(level);
         let mut from = self.timing.phases().skip_while(|one| *one != phase);
@@ -131,7 +131,8 @@ impl Config {
         check("vote_data_per_slot_max", votes, 1, VOTE_DATA_MAX.into())
     }
 
-    /// Whether a block of one piece of evidence fits the scheme and an own block.
+    /// Checks that a bundled block (one piece of evidence) fits the scheme and the size limit of a block
+    /// made here.
     fn check_bundle(&self, info: &SchemeInfo, format: &WireFormat) -> Result<(), ConfigError> {
         if !self.bundled {
             return Ok(());
@@ -170,7 +171,7 @@ impl Config {
         }
     }
 
-    /// Whether evidence can be combined to that of a level as is asked for.
+    /// Checks that the configured cover and multiplicity work for evidence of a level.
     fn check_cover(&self, info: &SchemeInfo, level: u8) -> Result<(), ConfigError> {
         let (value, cover) = (self.multiplicity_max, self.level(level).cover);
         let overlap = info.overlap(level.max(2) - 1);
@@ -182,7 +183,7 @@ impl Config {
             return Err(ConfigError::Multiplicity { value, max });
         }
         let (is_legal, legal) = match overlap {
-            // There is room for one of those that share signers.
+            // There is room for only one of the pieces that share signers.
             Overlap::Counted { .. } if level > 2 && value < 7 => {
                 let is_legal = matches!(cover, Cover::Best1 | Cover::Greedy);
                 (is_legal, "best1 or greedy")
@@ -206,12 +207,12 @@ impl Config {
     }
 }
 
-/// Refuses a format whose largest aggregate of a level passes the cap.
+/// Rejects a format whose largest aggregate of a level exceeds the cap.
 fn check_fit(format: &WireFormat, level: u8) -> Result<(), ConfigError> {
     let (kind, members) = (format.kind(level), format.layout.unit_len_max(level));
     let max = cap_bytes(kind);
     let evidence = format.evidence(level).max_bytes();
-    // The support's code and the fields around it stay below this part of the cap.
+    // The support's encoding and the fields around it stay below this part of the cap.
     let value = evidence
         .saturating_add(members as usize)
         .saturating_add(16 << 10);

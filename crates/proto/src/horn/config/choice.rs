@@ -1,4 +1,4 @@
-//! Parameters that are a choice among a few words.
+//! Parameters that are a choice among a few keywords.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,36 +6,36 @@ use thiserror::Error;
 
 use crate::chain::Policy;
 
-/// How members of a cell or committee come to serve in a slot.
+/// How members of a cell or committee are selected to serve in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Selection {
-    /// By a ticket that only its owner knows before it is used; needs unique signatures.
+    /// By a ticket known only to its owner until it is used. Needs unique signatures.
     Lottery,
-    /// By a shuffle that everybody knows.
+    /// By a publicly known shuffle.
     Rank,
 }
 
 /// Which collectors publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Publish {
-    /// All who serve, at once.
+    /// All serving validators, at once.
     All,
-    /// One after the other, and only who adds enough to what was seen.
+    /// One after the other, and only if the evidence adds enough to what was already seen.
     Staged,
 }
 
-/// Where a message whose signers were all seen in one accepted message is not forwarded.
+/// Where a message is not forwarded if all its signers were seen in one accepted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubsetRule {
-    /// Among collections only.
+    /// For collections only.
     Global,
-    /// Among aggregates too, which hides witnesses from the quorum count of a collector.
+    /// For aggregates too, which hides witnesses from a collector's quorum count.
     Both,
     /// Nowhere.
     Off,
 }
 
-/// Text that names none of the values.
+/// Text that matches none of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("must be one of {0}")]
 pub struct ParseChoiceError(&'static str);

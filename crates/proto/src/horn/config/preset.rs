@@ -1,29 +1,31 @@
-//! Whole protocols as data: levels, phases, publishers.
+//! Complete protocols as data: levels, phases, publishers.
 
 use alphorn_types::Layout;
 
 use super::{Config, Publish, SchemeInfo};
 use crate::slot::Timing;
 
-/// A protocol: how many levels of evidence there are, how they divide the validators, who publishes,
+/// A protocol: the number of levels of evidence, how they divide the validators, which of them publish,
 /// and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
     /// The name.
     pub name: &'static str,
-    /// Committees of a slot.
+    /// Committees per slot.
     pub committees: u16,
-    /// Units of the next lower level in each unit, from the top down; one level more than numbers.
+    /// Number of units of the next lower level in each unit, from the top down. There is one more level
+    /// than there are numbers.
     pub fan_out: &'static [u16],
     /// The slot and its phases.
     pub timing: Timing,
-    /// Expected publishers of a unit of each level, from level 1.
+    /// Expected publishers of a unit at each level, from level 1.
     pub publishers: &'static [u16],
     /// Which of them publish.
     pub publish: Publish,
-    /// Under [`Publish::Staged`]: the wait between two ranks at each level, from level 1, in milliseconds.
+    /// Under [`Publish::Staged`], the wait between two ranks at each level, from level 1, in
+    /// milliseconds.
     pub stage_ms: &'static [u64],
-    /// Whether one piece of evidence proves all collections of a block, where the scheme makes it.
+    /// Whether one piece of evidence proves all collections of a block, if the scheme can make it.
     pub bundled: bool,
 }
 
@@ -32,18 +34,18 @@ impl Preset {
     pub const HORN_PQ: Self = Self {
         name: "horn-pq",
         committees: 32,
-        // As many parts as one proof merges; 32 committees are two levels of such bundles more.
+        // As many parts as one proof merges. 32 committees add two more levels of such bundles.
         fan_out: &[7, 7],
         timing: Timing::HORN_PQ,
         publishers: &[4, 4, 4],
         publish: Publish::Staged,
-        // A proof of a committee takes a second or more to reach everybody: ranks that follow sooner
-        // send theirs too, and nearly double what a node receives.
+        // A proof of a committee takes a second or more to reach all nodes. Ranks that follow sooner send
+        // theirs too, and nearly double the traffic a node receives.
         stage_ms: &[150, 150, 1_500],
         bundled: true,
     };
 
-    /// The protocols by name.
+    /// All protocols, by name.
     pub const ALL: [Self; 4] = [
         Self {
             name: "today",
@@ -55,7 +57,7 @@ impl Preset {
             stage_ms: &[150],
             bundled: false,
         },
-        // Every validator votes in each slot, and every aggregate goes to everybody.
+        // Every validator votes in each slot, and every aggregate goes to all nodes.
         Self {
             name: "strawman",
             committees: 2_048,
@@ -79,22 +81,22 @@ impl Preset {
         Self::HORN_PQ,
     ];
 
-    /// The preset of a name.
+    /// Returns the preset with a given name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name == name)
     }
 
-    /// Its layout of so many validators, those who vote in a slot.
+    /// Its layout for this many validators, the ones that vote in a slot.
     ///
     /// # Errors
     ///
-    /// If no layout has so many.
+    /// If no layout has this many.
     #[cfg(test)]
     pub(super) fn layout(&self, validators: u32) -> Result<Layout, alphorn_types::LayoutError> {
         Layout::with_fan_out(validators, self.committees, self.fan_out)
     }
 
-    /// Its configuration on a layout, with a scheme's defaults for the rest.
+    /// Its configuration on a layout, with the scheme's defaults for everything else.
     pub fn config(&self, layout: Layout, info: &SchemeInfo) -> Config {
         let mut config = Config::new(layout, info);
         config.timing = self.timing;

@@ -220,7 +220,7 @@ fn levels_that_do_not_fit_the_layout_are_named() {
     let info = SchemeInfo::of(&sums(), &deep);
     let mut config = Config::new(deep, &info);
     assert_eq!(config.validate(&info), Ok(()));
-    // With multiplicities up to 3 there is no room for rivals who share signers.
+    // With multiplicities up to 3 there is no room for rivals that share signers.
     config.levels[2].cover = Cover::Quorum;
     let text = config.validate(&info).unwrap_err().to_string();
     assert!(text.starts_with("cover of level 3 = quorum") && text.ends_with("use best1 or greedy"));
@@ -242,7 +242,7 @@ fn blocks_of_one_evidence_need_a_scheme_that_makes_it() {
         refused(&bundles, |c| c.bundled = true),
         "collections_per_block_max = 64, must be 1 to 49"
     );
-    // Evidence of its own in each entry is longer.
+    // Separate evidence in each entry is longer.
     config.bundled = false;
     assert!(whole < config.block_bytes_bound(&info));
     let text = refused(&bundles, |c| {
@@ -259,14 +259,14 @@ fn blocks_of_one_evidence_need_a_scheme_that_makes_it() {
     let mut config = Config::new(wide, &info);
     config.bundle(&info);
     assert!(!config.bundled && config.inclusion_slots_min() == 1);
-    // A scheme without the ability is left as it is.
+    // A scheme without this ability is left unchanged.
     let info = SchemeInfo::of(&sums(), &layout());
     let mut config = Config::new(layout(), &info);
     config.bundle(&info);
     assert!(!config.bundled && config.format(&info).bundle.is_none());
 }
 
-/// Proofs that merge, also those of a block.
+/// Proofs that merge, including those of a block.
 fn bundling() -> Model {
     let proofs = model(Overlap::Union, Form::Proof, false);
     let mut table = proofs.table().clone();
@@ -303,7 +303,7 @@ fn presets_are_legal_with_the_schemes_that_they_are_for() {
     assert_eq!(Preset::named("Horn"), None);
 }
 
-/// The second of two committees has its turn half of the spread after the first one, at the top level alone.
+/// The second of two committees gets its turn half the spread after the first, at the top level only.
 #[test]
 fn committees_publish_in_their_turn() {
     let info = SchemeInfo::of(&model(Overlap::Union, Form::Proof, false), &layout());

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// The rule as the specification writes it, over sets of positions.
+/// The rule as written in the specification, over sets of positions.
 fn naive(
     candidates: &[(u32, BTreeSet<usize>)],
     weights: &[u64],
@@ -112,7 +112,7 @@ proptest! {
         prop_assert_eq!(picks.covered.iter_ones().collect::<BTreeSet<_>>(), all);
     }
 
-    /// An honest majority that saw the same votes loses none of them, whatever the others send.
+    /// An honest majority that saw the same votes loses none of them, whatever others send.
     #[test]
     fn an_honest_majority_is_never_bought_out((n, _, sets) in cases(), honest in proptest::collection::btree_set(0usize..140, 0..140)) {
         let honest: BTreeSet<usize> = honest.into_iter().filter(|&v| v < n).collect();
@@ -209,7 +209,7 @@ fn schemes_bound_the_rules() {
     assert!("Quorum".parse::<Rule>().is_err());
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): enough chance for a test, and the same everywhere.
+/// SplitMix64 (Steele, Lea and Flood, 2014): random enough for a test, and the same on every platform.
 struct Chance(u64);
 
 impl Chance {
@@ -225,7 +225,7 @@ impl Chance {
     }
 }
 
-/// The world of the attack: shares in thousandths.
+/// Parameters of the attack, with shares in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct World {
     malicious_aggregators: u64,
@@ -236,15 +236,15 @@ struct World {
 const CELL: usize = 512;
 const AGGREGATORS: usize = 16;
 const CELLS: usize = 300;
-/// Parts that Eve splits her voters in.
+/// Numbers of parts into which Eve splits her voters.
 const SPLITS: [usize; 5] = [1, 2, 3, 4, 6];
-/// Sizes of the set that she drops, in twelfths of what keeps her parts ahead.
+/// Sizes of the set she drops, in twelfths of the size that keeps her parts ahead.
 const DROPS: usize = 12;
 
-/// What honest members of one cell did, whatever Eve chooses.
+/// The honest members of one cell, whatever Eve chooses.
 struct CellVotes {
     online: Bitfield,
-    /// The honest aggregators' signers; none for a malicious one.
+    /// Signers of each honest aggregator. None for a malicious one.
     honest: Vec<Option<Bitfield>>,
 }
 
@@ -269,7 +269,7 @@ impl CellVotes {
         Self { online, honest }
     }
 
-    /// All aggregates when Eve splits her `eve` voters and drops `dropped` victims.
+    /// All aggregates if Eve splits her `eve` voters and drops `dropped` victims.
     fn aggregates(&self, eve: usize, splits: usize, dropped: usize) -> Vec<Bitfield> {
         let mut kept = self.online.clone();
         self.online
@@ -301,7 +301,7 @@ fn worst_loss(world: World, rules: &[(Rule, usize)]) -> Vec<f64> {
     let mut worst = vec![0usize; rules.len()];
     for splits in SPLITS {
         for twelfths in 1..=DROPS {
-            // The largest set is one victim fewer than a part has voters.
+            // The largest set has one victim fewer than a part has voters.
             let dropped = (eve / splits - 1) * twelfths / DROPS;
             let mut lost = vec![0; rules.len()];
             for cell in &cells {
@@ -329,9 +329,9 @@ fn worst_loss(world: World, rules: &[(Rule, usize)]) -> Vec<f64> {
         .collect()
 }
 
-/// Against the worst losses, in percent, that an independent simulation of 60 cells gave for the
-/// same worlds. Where the loss comes from the few cells with a malicious majority, 60 cells leave
-/// it uncertain by a quarter.
+/// Compares with the worst losses, in percent, from an independent simulation of 60 cells with the same
+/// parameters. Where the loss comes from the few cells with a malicious majority, 60 cells leave an
+/// uncertainty of a quarter.
 #[test]
 fn the_attack_costs_what_the_rules_let_it() {
     let rules = [
@@ -370,7 +370,7 @@ fn the_attack_costs_what_the_rules_let_it() {
     }
 }
 
-/// A griefer between cell and committee: her group has most signers, with a cell of victims dropped.
+/// A griefer between cell and committee: her group has the most signers, with a cell of victims dropped.
 #[test]
 fn evidence_that_counts_is_packed_as_far_as_there_is_room() {
     let support = |counts: [u8; 6]| Support::from_multiplicities(&counts).unwrap();
@@ -390,11 +390,11 @@ fn evidence_that_counts_is_packed_as_far_as_there_is_room() {
         (picks.chosen, picks.covered.count_ones())
     };
     let both = [&honest, &griefer];
-    // No room: the griefer of no more signers than others loses the tie, not by right.
+    // No room: the griefer has no more signers than others and loses only on the tie-break.
     assert_eq!(pack(&both, Rule::Greedy, 3), (vec![0], 4));
     // Room for two that share signers.
     assert_eq!(pack(&both, Rule::Greedy, 7), (vec![0, 1], 5));
-    // Without a signer in common they always fit, and one that does not is passed over.
+    // Evidence with no common signer always fits, and evidence that does not fit is skipped.
     assert_eq!(
         pack(&[&griefer, &victims], Rule::Greedy, 3),
         (vec![0, 1], 6)

@@ -1,5 +1,5 @@
-//! Aggregates of all levels: on the topic of the unit in which they are combined, or, of the top level,
-//! on the global one, where every machine verifies them.
+//! Aggregates of all levels. They come on the topic of the unit in which they are combined; those of the
+//! top level come on the global topic, where every node verifies them.
 
 use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
 use alphorn_types::Epoch;
@@ -22,7 +22,7 @@ use crate::horn::task::{Purpose, Queue};
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Head, Kind, Reject, Topic, WireFormat, digest};
 
-/// Aggregates that wait together at most: those of a unit's parts, or all collections.
+/// Limit on aggregates that wait together: those of a unit's parts, or all collections.
 pub(in crate::horn) fn room(kind: Kind) -> Room {
     Room {
         items: 4_096,
@@ -34,7 +34,7 @@ pub(in crate::horn) fn room(kind: Kind) -> Room {
 }
 
 impl Gate {
-    /// The messages that wait together; none if their slot is over.
+    /// The batch of messages that wait together. None if their slot is over.
     fn queue<'a>(
         &'a mut self,
         lent: &'a mut Lent<'_>,
@@ -105,8 +105,8 @@ impl Gate {
         Ok(())
     }
 
-    /// One job takes all that wait together, unit by unit, so that keys are summed for all aggregates
-    /// of a unit together.
+    /// Puts all messages that wait together into one job, sorted by unit, so that keys are summed for all
+    /// aggregates of a unit together.
     pub(super) fn verify_aggregates(&mut self, lent: &mut Lent<'_>, queue: Queue) {
         let epochs = lent.slots.iter().map(|(slot, state)| (*slot, state.epoch));
         let epochs: Vec<_> = epochs.collect();
@@ -141,7 +141,8 @@ impl Gate {
         aggregates: Vec<Waiting>,
         tries: u8,
     ) {
-        // Of the newest slot, so that the end of an older one does not cancel what is of many slots.
+        // Use the newest slot for a queue of many slots, so that the end of an older one does not cancel
+        // the job.
         let state = match queue {
             Some((slot, _)) => lent.slots.get(&slot),
             None => lent.slots.values().next_back(),
@@ -186,8 +187,8 @@ impl Gate {
         lent.fx.spawn(request, Purpose::Gate(job));
     }
 
-    /// The senders' signatures were verified, or the evidence of those that hold. What was verified
-    /// before, in a block or in another collection, is not verified again.
+    /// Handles the result of verifying the senders' signatures, or the evidence of those that are valid.
+    /// Evidence verified before, in a block or in another collection, is not verified again.
     pub(super) fn aggregates_verified(
         &mut self,
         lent: &mut Lent<'_>,
@@ -223,7 +224,7 @@ impl Gate {
         }
     }
 
-    /// Takes a verified aggregate, or an own one: check 11.
+    /// Accepts a verified aggregate, or one made here: check 11.
     pub(super) fn take_aggregate(&mut self, lent: &mut Lent<'_>, waiting: Waiting) {
         let (origin, unit) = (waiting.origin, waiting.message.unit);
         let slot = waiting.ballot.vote.slot;
@@ -231,13 +232,13 @@ impl Gate {
         let collection = collection(lent, &waiting).cloned();
         let mix = lent.mix_of(&waiting.ballot.vote);
         let taken = match lent.slots.get_mut(&slot) {
-            // It was verified by the committees of another branch.
+            // It was verified under the committees of another branch.
             Some(state) if mix.is_some_and(|mix| mix != state.committees.mix) => {
                 Err(Reject::UnknownBlock)
             }
             Some(state) => {
                 if let Some(claimed) = &collection {
-                    // It was verified, or made by a job that did.
+                    // It was verified, or made by a job that verified it.
                     self.verified.insert(claimed);
                 }
                 keep(state, lent.config, lent.format, lent.fx, waiting)
@@ -256,7 +257,7 @@ impl Gate {
     }
 }
 
-/// What the sender of an aggregate claims: checks 8 and 9.
+/// The claims of an aggregate's sender: checks 8 and 9.
 fn sender(lent: &Lent<'_>, waiting: &Waiting) -> Vec<Claim> {
     let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
     let (validator, level) = (message.sender, message.unit.level);
@@ -281,7 +282,7 @@ fn sender(lent: &Lent<'_>, waiting: &Waiting) -> Vec<Claim> {
     selected.into_iter().chain([envelope]).collect()
 }
 
-/// What a collection claims, which blocks repeat; none below the top level.
+/// The claim of a collection, which blocks repeat. None below the top level.
 fn collection<'a>(lent: &Lent<'_>, waiting: &'a Waiting) -> Option<&'a Arc<Claimed>> {
     let is_top = lent.format.kind(waiting.message.unit.level) == Kind::Collection;
     is_top.then(|| waiting.message.claims(lent.format, lent.store))
@@ -300,7 +301,7 @@ fn seat(state: &SlotState, config: &Config, head: &Head) -> Option<Seat> {
     })
 }
 
-/// What an aggregate claims of the votes: check 10.
+/// The claim of an aggregate about the votes: check 10.
 fn votes(lent: &Lent<'_>, waiting: &Waiting) -> Claim {
     let (message, ballot) = (&waiting.message, &waiting.ballot);
     let (unit, slot) = (message.unit, ballot.vote.slot);
@@ -310,8 +311,8 @@ fn votes(lent: &Lent<'_>, waiting: &Waiting) -> Claim {
     }
 }
 
-/// Check 7. A second, different message of a sender passes, so that it can be verified and reported; it
-/// is never accepted. An aggregate is compared with single accepted ones, never with their union: two
+/// Check 7. A second, different message of a sender passes, so that it can be verified and reported, but
+/// it is never accepted. An aggregate is compared with single accepted ones, never with their union: two
 /// halves must not suppress the whole that a block wants.
 fn check_again<'a>(
     state: &'a SlotState,
@@ -344,8 +345,8 @@ fn check_again<'a>(
     }
 }
 
-/// Check 7 of a sender's first message: evidence for a vote that would not count if all of it were
-/// true is not verified.
+/// Check 7 of a sender's first message: evidence is not verified if its vote would not count even if all
+/// of it were true.
 fn check_counts(
     state: &SlotState,
     ballot: &Ballot,
@@ -361,8 +362,8 @@ fn check_counts(
     }
 }
 
-/// Records a verified aggregate. Its sender has one in the slot: if the votes of that do not count,
-/// nothing more of the sender is verified.
+/// Records a verified aggregate. Its sender has one per slot: if the votes in it do not count, nothing
+/// more from the sender is verified.
 fn keep(
     state: &mut SlotState,
     config: &Config,

@@ -1,4 +1,4 @@
-//! What is verified of a block behind its proposer's signature.
+//! Verification of a block after its proposer's signature.
 
 use alphorn_scheme::{Claim, Class, Item, Op, SessionId, VerifyBundleJob, VerifyJob, Work};
 use alphorn_types::Epoch;
@@ -20,13 +20,13 @@ pub(in crate::horn) struct BlockJob {
 
 /// What a job of a block verifies.
 pub(super) enum Checks {
-    /// Entries of one epoch, by their indices, each with its own evidence.
+    /// Entries of one epoch, by index, each with its own evidence.
     Entries(Epoch, Vec<usize>),
-    /// The evidence of all entries.
+    /// The shared evidence of all entries.
     Bundle,
 }
 
-/// Asks for a job of a block whose proposer's signature holds.
+/// Spawns a job for a block with a valid proposer signature.
 pub(super) fn spawn_block_job(
     lent: &mut Lent<'_>,
     waiting: &WaitingBlock,
@@ -39,7 +39,7 @@ pub(super) fn spawn_block_job(
         Checks::Entries(epoch, entries) => (*epoch, verify_entries(lent, block, *epoch, entries)),
         Checks::Bundle => (Epoch(0), verify_bundle(lent, block)),
     };
-    // Jobs of one group replace each other; a forged block must not replace another's.
+    // Jobs of one group replace each other. A forged block must not replace another block's job.
     let mut message = *root;
     let name = [job.number.to_le_bytes(), epoch.0.to_le_bytes()].concat();
     message[..name.len()].copy_from_slice(&name);
@@ -50,7 +50,7 @@ pub(super) fn spawn_block_job(
         subcommittee: None,
         class: Class::Verdict,
         soft: lent.clock.phase_start(header.slot, Phase::Vote),
-        // Later than the slot's own end where it fills a gap.
+        // Later than the slot's own end if it fills a gap.
         hard: window_end(
             lent.clock,
             header

@@ -1,6 +1,7 @@
-//! Blocks: the proposer's signature first, then entry by entry, so that a block of known collections
-//! costs one signature, and a forged one no more. Where one piece of evidence proves all entries, it is
-//! verified whatever is known of them, so that a block is the same to everybody.
+//! Block validation: the proposer's signature first, then entry by entry, so that a block of known
+//! collections costs one signature, and a forged one no more. Where one piece of evidence proves all
+//! entries, it is always verified even if the entries are known, so that a block is the same for all
+//! nodes.
 
 use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
 use alphorn_types::{Epoch, Slot};
@@ -24,18 +25,19 @@ use crate::horn::view::BlockView;
 use crate::slot::Phase;
 use crate::wire::{BLOCK_BYTES_MAX, Block, Entry, Header, Kind, Reject, Root, Topic, digest};
 
-/// Blocks whose proposer's signature, or whose entries, wait for their verification at most. Room
-/// by peer: the copies of a block that one peer forges keep no other peer's out.
+/// Limit on blocks awaiting verification of the proposer's signature or of the entries. Room is divided
+/// by peer, so copies of a block forged by one peer do not displace other peers' blocks.
 pub(in crate::horn) const ROOM: Room = Room {
     items: 64,
     bytes: 4 * BLOCK_BYTES_MAX,
 };
-/// Blocks whose entries are verified at a time, in as many bytes as wait at most.
+/// Maximum number of blocks whose entries are verified at a time. Their bytes have the same limit as
+/// those of waiting blocks.
 const RUNNING_MAX: usize = 64;
-/// Those of them that one proposer signed for one slot: the first, and a second as evidence.
+/// Maximum number of these that one proposer signed for one slot: the first, and a second as evidence.
 const RUNNING_PER_PROPOSAL_MAX: usize = 2;
 
-/// A block that waits for the verification of its proposer's signature, and then of its entries.
+/// A block awaiting verification of its proposer's signature, and then of its entries.
 pub(in crate::horn) struct WaitingBlock {
     pub(super) origin: Origin,
     pub(in crate::horn) block: Arc<Received<Block>>,
@@ -65,32 +67,32 @@ impl Waits for WaitingBlock {
     }
 }
 
-/// A block whose entries are in verification.
+/// A block whose entries are being verified.
 struct PendingBlock {
     waiting: WaitingBlock,
-    /// Jobs that have not ended.
+    /// Number of unfinished jobs.
     jobs_left: usize,
-    /// Why it is not taken, from a job that ended.
+    /// Reject reason from a job that ended.
     failed: Option<Reject>,
-    /// A job had no result, so nothing can be said of the block.
+    /// A job had no result, so the block cannot be judged.
     unknown: bool,
 }
 
-/// Blocks on their way: first the proposer's signature, which costs little, then the entries. Two
-/// blocks of one root may differ in their signature, and a forged one must not suppress the other.
+/// Blocks in validation: first the cheap proposer's signature, then the entries. Two blocks with the same
+/// root may differ in their signature, and a forged one must not suppress the other.
 #[derive(Default)]
 pub(in crate::horn) struct Blocks {
-    /// Those whose signature is not verified yet.
+    /// Blocks whose signature is not verified yet.
     batch: Batch<WaitingBlock>,
-    /// Those whose signature holds.
+    /// Blocks with a valid signature.
     signed: FairQueue<WaitingBlock>,
-    /// Those whose entries are in verification, by a number.
+    /// Blocks whose entries are being verified, by number.
     running: BTreeMap<u64, PendingBlock>,
     next: u64,
 }
 
 impl Blocks {
-    /// Bytes of all blocks that wait or whose entries are in verification.
+    /// Bytes of all blocks that are waiting or whose entries are being verified.
     pub(in crate::horn) fn bytes(&self) -> usize {
         self.batch.bytes() + self.signed.bytes() + self.running_bytes()
     }
@@ -131,7 +133,7 @@ impl Gate {
             Ok(()) => {
                 lent.ensure_slot(header.slot).ok_or(Refusal::Unprepared)?;
             }
-            // It fills a gap; the chain knows whether it is still of use.
+            // It fills a gap. The chain knows whether it is still useful.
             Err(Reject::TooOld) => {}
             Err(reason) => return Err(reason.into()),
         }
@@ -158,10 +160,10 @@ impl Gate {
         Ok(())
     }
 
-    /// Check 7: a further block of an equivocator, or of who signed false evidence, is taken only if
-    /// others build or vote on it: as many peers as there were false ones. What they sent is not verified,
-    /// so one peer must not have a false block looked at again and again; and a block that the network
-    /// went on with is taken however many there were.
+    /// Check 7: a further block of an equivocator, or of a signer of false evidence, is accepted only if
+    /// others build or vote on it: at least as many peers as there were false blocks. What those peers
+    /// sent is not verified, so a single peer must not be able to get a false block checked again and
+    /// again. A block that the network built on is still accepted, however many false ones there were.
     fn check_proposal(&self, lent: &Lent<'_>, header: &Header, root: &Root) -> Result<(), Reject> {
         let slot = header.slot;
         let (standing, false_blocks) = match lent.slots.get(&slot) {
@@ -179,8 +181,9 @@ impl Gate {
         })
     }
 
-    /// Whether the committees of the entries are ready. Votes of another branch are of its own,
-    /// which are dear to draw: only a block that its proposer signed has that done, and waits for it.
+    /// Checks that the committees of the entries are ready. Votes of another branch use that branch's
+    /// committees, which are expensive to draw. Only a block with a valid proposer signature triggers
+    /// that, and waits for them.
     fn check_committees(&mut self, lent: &Lent<'_>, block: &Block) -> Result<(), Refusal> {
         let mut votes = block.body.entries.iter().map(|entry| &entry.vote);
         let Some(vote) = votes.find(|vote| lent.committees_of(vote).is_none()) else {
@@ -195,7 +198,7 @@ impl Gate {
         Err(Refusal::Park(Awaited::Committees(mix), None))
     }
 
-    /// Verifies the signatures of the proposers of all blocks that wait, in one job.
+    /// Verifies the proposers' signatures of all waiting blocks in one job.
     pub(super) fn verify_proposers(&mut self, lent: &mut Lent<'_>) {
         let blocks = self.blocks.batch.take(ITEMS_PER_JOB_MAX, |_| true);
         if !blocks.is_empty() {
@@ -209,8 +212,8 @@ impl Gate {
         blocks: Vec<WaitingBlock>,
         tries: u8,
     ) {
-        // Every key table knows every proposer. The session is that of the newest slot, so that the
-        // end of an older one does not cancel the job.
+        // Every key table contains every proposer. Use the session of the newest slot, so that the end of
+        // an older one does not cancel the job.
         let (Some(epoch), Some(state)) = (lent.epochs.table(), lent.slots.values().next_back())
         else {
             return self.proposers_verified(lent, blocks, Outcome::Cancelled);
@@ -232,7 +235,7 @@ impl Gate {
         };
         let request = Request {
             session: state.sessions.verify,
-            // No root: the job replaces none about a single block.
+            // Not a root, so the job replaces none about a single block.
             message: [0xff; 32],
             committee: None,
             subcommittee: None,
@@ -274,12 +277,12 @@ impl Gate {
         self.verify_blocks(lent);
     }
 
-    /// Verifies the entries of the blocks whose signature holds, as many as there is room for. A block
-    /// of known entries goes to the chain, and what is next is judged by what becomes of it there.
+    /// Verifies the entries of blocks with a valid signature, as many as there is room for. A block of
+    /// known entries goes to the chain, and the next one is judged after the chain's verdict on it.
     fn verify_blocks(&mut self, lent: &mut Lent<'_>) {
         while let Some(waiting) = self.blocks.pop() {
             let (origin, header) = (waiting.origin, waiting.block.header);
-            // Another one may have been taken meanwhile, and branches come and go.
+            // Another block may have been accepted in the meantime, and branches come and go.
             let checked = lent.chain.check_header(&header);
             let checked = checked.and_then(|()| self.check_proposal(lent, &header, &waiting.root));
             let checked = checked.and_then(|()| check_entries(lent, &waiting.block));
@@ -298,9 +301,9 @@ impl Gate {
         }
     }
 
-    /// One job for each epoch of the block's entries that were not verified before, epochs named as their
-    /// key tables; or one for all entries, if one piece of evidence proves them. The block, if there is
-    /// nothing to verify.
+    /// Spawns one job per epoch of the block's entries not verified before, with epochs named after their
+    /// key tables, or one job for all entries if one piece of evidence proves them. Returns the block if
+    /// there is nothing to verify.
     fn verify_entries(
         &mut self,
         lent: &mut Lent<'_>,
@@ -403,11 +406,10 @@ impl Gate {
         }
     }
 
-    /// The chain took a verified block, or an own one, or did not: check 11.
+    /// Handles the chain's verdict on a verified block, or on one made here: check 11.
     ///
-    /// The second block of a proposer is evidence and is not forwarded, but the chain takes it:
-    /// others may have seen it first, and a machine that refused it could never follow their
-    /// votes.
+    /// The second block of a proposer is evidence and is not forwarded, but the chain accepts it: others
+    /// may have seen it first, and a node that rejected it could never follow their votes.
     pub(super) fn imported(
         &mut self,
         lent: &mut Lent<'_>,
@@ -424,7 +426,7 @@ impl Gate {
         self.verify_blocks(lent);
     }
 
-    /// The proposer of a slot signed a block whose evidence does not hold.
+    /// Records that the proposer of a slot signed a block with invalid evidence.
     fn note_false(&mut self, lent: &mut Lent<'_>, slot: Slot) {
         match lent.slots.get_mut(&slot) {
             Some(state) => state.false_blocks += 1,
@@ -455,7 +457,7 @@ impl Gate {
     }
 }
 
-/// Whether the entries can be included, before anything is verified.
+/// Checks that the entries can be included, before anything is verified.
 fn check_entries(lent: &Lent<'_>, block: &Block) -> Result<(), Reject> {
     let Header { slot, parent, .. } = &block.header;
     if block.body.entries.len() > usize::from(lent.config.collections_per_block_max) {
@@ -470,7 +472,7 @@ fn check_entries(lent: &Lent<'_>, block: &Block) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Records a block of a slot whose messages are taken.
+/// Records a block of a slot whose messages are accepted.
 fn note_in_slot(
     state: &mut SlotState,
     fx: &mut Effects,

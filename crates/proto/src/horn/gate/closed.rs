@@ -1,6 +1,6 @@
-//! What is remembered of proposers whose slots are over but not final. Blocks of such slots are taken
-//! to fill gaps, and there a proposer that contradicts itself, or signs false evidence, is looked at
-//! no more often than in a slot whose messages are taken.
+//! Records about proposers whose slots are over but not final. Blocks of such slots are accepted to fill
+//! gaps. Further blocks of a proposer that contradicts itself, or signs false evidence, are checked no
+//! more often than in a slot whose messages are accepted.
 
 use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
@@ -10,28 +10,27 @@ use crate::chain::UNFINALISED_BLOCKS_MAX;
 use crate::horn::state::{Proposal, SHARED_BYTES};
 use crate::wire::{BLOCK_BYTES_MAX, Reject, Root};
 
-/// Slots of which something is remembered: the latest ones, as many as a chain has blocks that are
-/// not final.
+/// Maximum number of remembered slots: the latest ones, as many as a chain has unfinalised blocks.
 const SLOTS_MAX: usize = UNFINALISED_BLOCKS_MAX;
-/// Bytes of the first blocks that are kept to be shown beside a second one: those of the latest
-/// slots. Of an older one the root is known, so that a second one is still told from it.
+/// Maximum bytes of first blocks kept as proof against a second one: those of the latest slots. For older
+/// slots only the root is known, which still tells a second block apart.
 const BLOCKS_BYTES: usize = BLOCK_BYTES_MAX;
-/// Place of a slot besides its block.
+/// Overhead of a slot beyond its block.
 const PLACE_BYTES: usize = 128;
 
-/// What a block is among those of its proposer.
+/// How a block relates to others of its proposer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The first, also if it comes again.
+    /// The first one, even if it arrives again.
     First,
-    /// Another one: with the first, if it is still kept.
+    /// A different one, with the first if it is still kept.
     Second(Option<Bytes>),
 }
 
 /// What the proposer of a slot signed.
 #[derive(Default)]
 struct Past {
-    /// Of the first block.
+    /// Root of the first block.
     root: Option<Root>,
     equivocated: bool,
     false_blocks: u32,
@@ -40,24 +39,24 @@ struct Past {
 /// The proposers of slots that are over but not final.
 #[derive(Default)]
 pub(in crate::horn) struct Closed {
-    /// In boxes: a map keeps room for eleven.
+    /// Boxed, because a map node reserves room for eleven values.
     slots: BTreeMap<Slot, Box<Past>>,
-    /// First blocks on the wire, as far as there is room.
+    /// First blocks in wire format, as far as there is room.
     blocks: BTreeMap<Slot, Bytes>,
-    /// Bytes of them.
+    /// Bytes of these blocks.
     bytes: usize,
 }
 
 impl Closed {
-    /// Most bytes of all that is remembered.
+    /// Maximum bytes of all records.
     pub(in crate::horn) const BYTES_MAX: usize = SLOTS_MAX * PLACE_BYTES + BLOCKS_BYTES;
 
-    /// Bytes of all that is remembered.
+    /// Bytes of all records.
     pub(in crate::horn) fn bytes(&self) -> usize {
         self.slots.len() * PLACE_BYTES + self.bytes
     }
 
-    /// A slot is over: what it knew of its proposer is remembered.
+    /// Closes a slot and remembers what was known of its proposer.
     pub(super) fn close(&mut self, slot: Slot, block: Option<Proposal>, false_blocks: u32) {
         if false_blocks > 0 {
             self.note_false(slot, false_blocks);
@@ -69,12 +68,12 @@ impl Closed {
         self.make_room();
     }
 
-    /// Whether a block may be its proposer's first or the second that proves an equivocation.
+    /// Whether a block may be its proposer's first, or the second that proves an equivocation.
     ///
     /// # Errors
     ///
-    /// [`Reject::Duplicate`] if an equivocation or false evidence was proven before. The first block
-    /// may come again: the chain knows whether it has it.
+    /// [`Reject::Duplicate`] if an equivocation or false evidence was already proven. The first block may
+    /// arrive again: the chain knows whether it has it.
     pub(super) fn admit(&self, slot: Slot, root: &Root) -> Result<(), Reject> {
         match self.slots.get(&slot) {
             Some(past) if past.root.as_ref() == Some(root) => Ok(()),
@@ -83,11 +82,12 @@ impl Closed {
         }
     }
 
-    /// Records a block that the chain took; the first one whose second comes is an equivocator's.
+    /// Records a block accepted by the chain. If it is the second of its proposer, the proposer has
+    /// equivocated.
     ///
     /// # Errors
     ///
-    /// [`Reject::Duplicate`] if an equivocation was proven before.
+    /// [`Reject::Duplicate`] if an equivocation was already proven.
     pub(super) fn take(&mut self, slot: Slot, root: Root, data: &Bytes) -> Result<Place, Reject> {
         let place = self.note(slot, root, data);
         if let Place::Second(_) = place {
@@ -100,19 +100,19 @@ impl Closed {
         Ok(place)
     }
 
-    /// The proposer signed blocks whose evidence does not hold.
+    /// Records that the proposer signed blocks with invalid evidence.
     pub(super) fn note_false(&mut self, slot: Slot, blocks: u32) {
         let past = self.past(slot);
         past.false_blocks = past.false_blocks.saturating_add(blocks);
         self.make_room();
     }
 
-    /// How many such blocks the proposer signed.
+    /// Number of such blocks signed by the proposer.
     pub(super) fn false_blocks(&self, slot: Slot) -> u32 {
         self.slots.get(&slot).map_or(0, |past| past.false_blocks)
     }
 
-    /// Forgets what is final, and all before.
+    /// Forgets finalised slots and all slots before.
     pub(super) fn prune(&mut self, finalised: Slot) {
         while let Some(first) = self.slots.first_entry() {
             if *first.key() > finalised {
@@ -148,7 +148,7 @@ impl Closed {
         }
     }
 
-    /// Of the earliest slots the blocks go first, then all.
+    /// Drops the blocks of the earliest slots first, then whole slots.
     fn make_room(&mut self) {
         while self.bytes > BLOCKS_BYTES
             && let Some((_, gone)) = self.blocks.pop_first()

@@ -1,8 +1,8 @@
 //! Messages that wait for a block, or for the committees of another branch.
 //!
-//! Peers share one room, as in a batch. Nothing that waits was verified, so a peer has one place for
-//! each member and kind of message in a slot, and speaks of a bounded number of blocks: as many as
-//! an honest one needs. Messages come in the order in which they are given up.
+//! Peers share one room, as in a batch. Waiting messages are unverified, so a peer has one entry for each
+//! member and kind of message in a slot, and may refer to a bounded number of blocks, as many as an
+//! honest peer needs. Messages are kept in the order in which they expire.
 
 use alphorn_scheme::Bytes;
 use alphorn_types::{Slot, Time, Validator};
@@ -21,19 +21,18 @@ use crate::horn::state::SHARED_BYTES;
 use crate::slot::Phase;
 use crate::wire::{Kind, Reject, Root, Topic};
 
-/// Messages that wait at most, besides votes of local cells.
+/// Maximum number of waiting messages, excluding votes of local cells.
 const ITEMS: usize = 4_096;
-/// Votes that wait at most, for each position of the local cells: those of two slots, twice.
+/// Maximum number of waiting votes per position of the local cells: those of two slots, twice.
 const VOTES_PER_POSITION: usize = 4;
-/// Bytes of messages that wait at most, besides votes of local cells.
+/// Maximum bytes of waiting messages, excluding votes of local cells.
 const BYTES: usize = 64 << 20;
-/// What is remembered of a message that waits, besides the message: its place and who speaks of
-/// its block.
+/// Overhead of a waiting message beyond its data: its entry, and the peers that refer to its block.
 const PLACE_BYTES: usize = 256;
-/// What a peer's messages wait for at most. An answer to a question for blocks is 128 of them, each
-/// of which waits for the one before it; this is twice as many.
+/// Maximum number of things that a peer's messages wait for. An answer to a block request has 128 blocks,
+/// each of which waits for the one before it. This is twice as many.
 const SPOKEN_MAX: u64 = 256;
-/// What a peer's word weighs, before it is divided by what it speaks of.
+/// Total weight of a peer's references, before it is divided by the number of things it refers to.
 const VOICE: u64 = 1 << 32;
 
 /// What a message can wait for.
@@ -41,20 +40,20 @@ const VOICE: u64 = 1 << 32;
 pub(in crate::horn) enum Awaited {
     /// A block.
     Block(Root),
-    /// The committees of another branch, by what it supplied for their epoch.
+    /// The committees of another branch, identified by what it supplied for their epoch.
     Committees([u8; 32]),
 }
 
-/// Whose message of a slot waits.
+/// Identifies the sender of a waiting message of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::horn) struct Seat {
     pub(in crate::horn) slot: Slot,
-    /// In which its messages of this sort are made.
+    /// The phase in which its messages of this kind are made.
     pub(in crate::horn) phase: Phase,
     pub(in crate::horn) sender: Validator,
 }
 
-/// A message that waits.
+/// A waiting message.
 pub(super) struct Parked {
     awaited: Awaited,
     /// None for a block.
@@ -81,16 +80,16 @@ impl Waits for Parked {
     }
 }
 
-/// Who speaks of something that is awaited, the first one first, with the number of messages.
+/// The peers that refer to something awaited, in order of first reference, with their number of messages.
 type Speakers = Vec<(Option<Peer>, usize)>;
 
-/// Messages that wait.
+/// The waiting messages.
 pub(in crate::horn) struct Lot {
     room: Room,
     queue: FairQueue<Parked>,
     places: BTreeSet<(Peer, Seat)>,
     speakers: BTreeMap<Awaited, Speakers>,
-    /// How much each speaks of.
+    /// Number of awaited things to which each peer refers.
     spoken: BTreeMap<Option<Peer>, u64>,
 }
 
@@ -105,7 +104,7 @@ impl Lot {
         }
     }
 
-    /// Has a message wait; those that give way for it are returned.
+    /// Parks a message. Returns the messages displaced by it.
     fn park(&mut self, message: Parked) -> Result<Vec<Parked>, Reject> {
         let (awaited, peer, place) = (message.awaited, message.peer(), message.place());
         if place.is_some_and(|place| self.places.contains(&place)) {
@@ -132,7 +131,7 @@ impl Lot {
         Ok(displaced)
     }
 
-    /// A message waits no longer.
+    /// Removes the records of a message that no longer waits.
     fn forget(&mut self, gone: &Parked) {
         if let Some(place) = gone.place() {
             self.places.remove(&place);
@@ -160,7 +159,7 @@ impl Lot {
         }
     }
 
-    /// What waits for something that is there.
+    /// Takes the messages that wait for something that is now available.
     fn take(&mut self, awaited: &Awaited) -> Vec<Parked> {
         if !self.speakers.contains_key(awaited) {
             return Vec::new();
@@ -171,7 +170,7 @@ impl Lot {
         taken
     }
 
-    /// When the first message is given up.
+    /// When the first message expires.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.queue.first().map(|parked| parked.until)
     }
@@ -183,26 +182,25 @@ impl Lot {
         Some(gone)
     }
 
-    /// Bytes of all messages that wait.
+    /// Bytes of all waiting messages.
     pub(in crate::horn) fn bytes(&self) -> usize {
         self.queue.bytes()
     }
 
-    /// How many peers sent messages that wait for a block.
+    /// Number of peers that sent messages waiting for a block.
     pub(super) fn speakers(&self, block: &Root) -> usize {
         let speakers = self.speakers.get(&Awaited::Block(*block));
         speakers.map_or(0, Vec::len)
     }
 
-    /// Whether a block is waited for.
+    /// Whether any message waits for a block.
     pub(super) fn awaits_blocks(&self) -> bool {
         let is_block = |awaited: &Awaited| matches!(awaited, Awaited::Block(_));
         self.speakers.keys().any(is_block)
     }
 
-    /// Up to [`SEARCHES_MAX`] of the blocks that are waited for, each with the peers that speak of
-    /// it. Each peer has one voice, shared by all that it speaks of; the block with most voice comes
-    /// first.
+    /// Up to [`SEARCHES_MAX`] of the awaited blocks, each with the peers that refer to it. Each peer has
+    /// the same weight, split among everything it refers to. The block with the most weight comes first.
     pub(super) fn blocks(&self) -> Vec<(Root, Vec<Peer>)> {
         let peers = |speakers: &Speakers| -> Vec<Peer> {
             speakers.iter().filter_map(|(peer, _)| *peer).collect()
@@ -230,7 +228,8 @@ impl Lot {
 }
 
 impl Config {
-    /// What may wait for blocks at a machine: a block that is late has all votes of its slot wait.
+    /// Room for messages that wait for blocks at a node. While a block is late, all votes of its slot
+    /// wait.
     pub(in crate::horn) fn parked_room(&self, info: &SchemeInfo, local: &Hosted) -> Room {
         let cells = self.local_units(local, 1) as usize;
         let votes = VOTES_PER_POSITION * cells * self.layout.cell_len_max() as usize;
@@ -243,7 +242,7 @@ impl Config {
 }
 
 impl Gate {
-    /// A message is to wait, unless it already does or there is no room.
+    /// Parks a message, unless it already waits or there is no room.
     pub(super) fn park(
         &mut self,
         lent: &mut Lent<'_>,
@@ -272,7 +271,7 @@ impl Gate {
         }
     }
 
-    /// Something is there now: what waited for it goes on.
+    /// Something awaited is now available: the messages that waited for it proceed.
     pub(super) fn unpark(&mut self, lent: &mut Lent<'_>, awaited: &Awaited) {
         for parked in self.lot.take(awaited) {
             self.admit(lent, parked.origin, parked.topic, parked.data);
@@ -287,9 +286,9 @@ impl Gate {
     }
 }
 
-/// What becomes of a message that would wait: it does if its sender has a seat, as far as the
-/// committees in force tell. Where those of an unknown block's branch are others, it would not be
-/// taken here either; but nobody is blamed for it.
+/// Decides whether a message may wait: it may if its sender has a seat under the committees in force. If
+/// an unknown block's branch has other committees, the message would not be accepted here anyway, but its
+/// sender is not blamed.
 pub(super) fn with_seat(refusal: Refusal, seat: impl FnOnce() -> Option<Seat>) -> Refusal {
     match refusal {
         Refusal::Park(awaited, _) => match seat() {

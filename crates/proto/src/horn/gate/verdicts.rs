@@ -1,4 +1,4 @@
-//! What the end of a verification says of the messages in it.
+//! Handling of verification results.
 
 use alphorn_scheme::{self as scheme, Outcome, Product};
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use super::{Gate, Job};
 use crate::horn::effects::Origin;
 use crate::horn::role::Lent;
 
-/// Jobs of the same messages at most, each without those that a worker named before.
+/// Maximum number of jobs for the same messages, each without those that a worker named before.
 const TRIES_MAX: u8 = 4;
 
-/// The claim of each message that does not hold, or none; nothing if the job has no verdicts.
+/// The failed claim of each message, or none. Returns nothing if the job has no verdicts.
 pub(super) fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<Vec<Option<usize>>> {
     match outcome {
-        // A list of another length says nothing of any message: the job counts as not run, and
-        // nobody is blamed.
+        // A list of another length says nothing about any message: the job counts as not run, and no peer
+        // is blamed.
         Outcome::Done(Product::Verdicts(verdicts)) if verdicts.len() == items => {
             let claim = |verdict| match verdict {
                 scheme::Verdict::Valid => None,
@@ -28,7 +28,7 @@ pub(super) fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<V
 }
 
 impl Job {
-    /// Takes the messages at these places out of it.
+    /// Removes the messages at these indices.
     fn take(&mut self, named: &[usize]) -> Vec<Origin> {
         fn take<M>(
             messages: &mut Vec<M>,
@@ -50,12 +50,12 @@ impl Job {
             Self::Votes { votes, .. } => take(votes, named, |vote| vote.origin),
             Self::Aggregates { aggregates, .. } => take(aggregates, named, |one| one.origin),
             Self::Proposers { blocks, .. } => take(blocks, named, |block| block.origin),
-            // It is taken as a whole, or not.
+            // A block is verified as a whole or not at all.
             Self::Block(_) => Vec::new(),
         }
     }
 
-    /// Whether its messages may be verified once more.
+    /// Whether its messages may be verified again.
     fn may_again(&self) -> bool {
         let (messages, tries) = match self {
             Self::Votes { votes, tries, .. } => (votes.len(), *tries),
@@ -70,9 +70,9 @@ impl Job {
 }
 
 impl Gate {
-    /// A worker has named messages that end whoever verifies them, and verified no other. Those are
-    /// not taken, and nobody is blamed for them, because nothing is proven; the others are verified
-    /// without them.
+    /// Handles messages that a worker named because they crash the worker; it verified no others. The
+    /// named ones are not accepted, and no peer is blamed for them, because nothing is proven. The others
+    /// are verified without them.
     pub(super) fn verify_rest(&mut self, lent: &mut Lent<'_>, mut job: Job, named: &[usize]) {
         let gone = job.take(named);
         gone.iter().for_each(|origin| lent.fx.ignore(*origin));

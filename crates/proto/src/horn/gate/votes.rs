@@ -18,12 +18,12 @@ use crate::horn::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::{Kind, Reject, VoteMsg};
 
-/// Votes of a cell that wait at most, for each of its positions and besides: room for forged ones
-/// beside the honest one.
+/// Maximum number of waiting votes of a cell, per position and in addition: room for forged votes next to
+/// the honest one.
 const WAITING_PER_POSITION: usize = 4;
 const WAITING_BESIDES: usize = 64;
 
-/// What the batch of a cell of so many positions may hold.
+/// Room of the batch of a cell with this many positions.
 pub(in crate::horn) fn room(positions: usize) -> Room {
     Room {
         items: WAITING_PER_POSITION * positions + WAITING_BESIDES,
@@ -129,7 +129,7 @@ pub(super) fn verify_votes(lent: &mut Lent<'_>, slot: Slot, cell: Cell) {
     }
 }
 
-/// Has votes of a slot that is there verified.
+/// Verifies votes of an existing slot.
 pub(super) fn spawn_votes(
     lent: &mut Lent<'_>,
     slot: Slot,
@@ -163,7 +163,7 @@ pub(super) fn spawn_votes(
         subcommittee: Some(cell.subcommittee),
         class: Class::Verdict,
         soft: lent.deadlines(Phase::Level(1), slot).wanted,
-        // Beyond the time in which gossip can still use the verdict: the vote counts here.
+        // Later than gossip can still use the verdict, since the vote counts here.
         hard: window_end(lent.clock, slot),
         work: Work::Verify(job),
     };
@@ -176,7 +176,7 @@ pub(super) fn spawn_votes(
     lent.fx.spawn(request, Purpose::Gate(job));
 }
 
-/// Takes an own vote without verification.
+/// Accepts a vote made here without verification.
 pub(super) fn take_own_vote(
     lent: &mut Lent<'_>,
     ballot: Arc<Ballot>,
@@ -227,7 +227,8 @@ fn seat(state: &SlotState, cell: Cell, sender: Validator) -> Option<Seat> {
 /// Why a verified vote does not count.
 enum Contradiction {
     Reject(Reject),
-    /// It is a second vote of its voter: evidence, with the first one or an aggregate that has it.
+    /// A second vote of its voter: evidence, together with the first one or an aggregate that contains
+    /// it.
     Proof([Bytes; 2]),
 }
 
@@ -237,8 +238,8 @@ impl From<Reject> for Contradiction {
     }
 }
 
-/// Check 7 of votes: the first of a voter counts, a second for something else is evidence, once.
-/// `choice` is the index of the ballot, none if nobody was seen to cast it.
+/// Check 7 of votes: the first of a voter counts; a second for something else is evidence, once. `choice`
+/// is the index of the ballot, none if no voter was seen to cast it.
 fn check_first(first: Option<FirstVote>, choice: Option<u16>) -> Result<(), Reject> {
     match first {
         Some(first) if first.equivocated || Some(first.ballot) == choice => Err(Reject::Duplicate),
@@ -246,7 +247,7 @@ fn check_first(first: Option<FirstVote>, choice: Option<u16>) -> Result<(), Reje
     }
 }
 
-/// Check 11, and what follows from it.
+/// Check 11, and its consequences.
 fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(), Contradiction> {
     let choice = state.ballots.index(&vote.ballot);
     let votes = state.cell_mut(cell);
@@ -266,7 +267,7 @@ fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(),
         .cell_mut(cell)
         .insert(vote.position, choice, vote.data);
     state.votes_accepted += 1;
-    // A vote for what too few cast counts for its voter, but goes nowhere.
+    // A vote for a ballot with too few votes counts for its voter, but is not forwarded.
     match state.ballots.counts(choice) {
         true => Ok(()),
         false => Err(Reject::Full.into()),

@@ -1,9 +1,9 @@
 //! One piece of evidence for the collections of a block.
 //!
-//! It takes seconds, so whoever proposes next begins it in the slot before, of the collections that are
-//! there then ([`BUNDLE_BEGINS`](crate::horn::deadlines::BUNDLE_BEGINS)): the block of a slot has the votes of
-//! the slot before the last one. What comes or grows later is chosen, and proved, for the block after it.
-//! The block never waits: it has what is ready, or nothing.
+//! Making it takes seconds, so the next proposer starts in the slot before, with the collections
+//! available then ([`BUNDLE_BEGINS`](crate::horn::deadlines::BUNDLE_BEGINS)): the block of a slot has the
+//! votes of the slot before the last one. Collections that arrive or grow later are chosen, and proved,
+//! for the block after it. The block never waits: it has what is ready, or nothing.
 
 use alphorn_scheme::{BundleJob, Bytes, Class, Outcome, Product, Work};
 use alphorn_types::{Bitfield, Slot};
@@ -17,7 +17,7 @@ use crate::horn::store::Claimed;
 use crate::horn::task::Purpose;
 use crate::wire::{Entry, Root};
 
-/// Collections of which one piece of evidence is made, in their order.
+/// Collections for one piece of evidence, in their order.
 pub(in crate::horn) struct Draft {
     /// The slot of the block.
     slot: Slot,
@@ -33,7 +33,7 @@ pub(super) struct Bundle {
 }
 
 impl Proposer {
-    /// Begins the evidence of the block of a slot, if its proposer is local.
+    /// Starts making the evidence of a slot's block, if its proposer is local.
     pub(super) fn begin_bundle(&mut self, shared: &mut Shared<'_>, slot: Slot) {
         let proposer = shared.chain.proposer(slot);
         if shared.format.bundle.is_none() || !shared.local.hosts(proposer) {
@@ -57,7 +57,7 @@ impl Proposer {
             message: parent,
             committee: None,
             subcommittee: None,
-            // Like evidence of the slot: cut to the collections for which there is time.
+            // Like evidence of the slot: cut to the collections that fit the time.
             class: Class::Current,
             soft: until,
             hard: until,
@@ -67,8 +67,8 @@ impl Proposer {
         shared.fx.spawn(request, Purpose::Proposer(job));
     }
 
-    /// Evidence was made, or not. A collection that cannot be bundled is of no use to any block: without it
-    /// others are chosen, while there is time.
+    /// Handles the result of making evidence. A collection that cannot be bundled is useless to any
+    /// block: others are chosen without it, while there is time.
     pub(super) fn bundled(
         &mut self,
         shared: &mut Shared<'_>,
@@ -90,7 +90,7 @@ impl Proposer {
                     entries: entries.map(|claimed| claimed.entry.bare()).collect(),
                     evidence: bytes,
                 };
-                // One that comes late is for the next own block, unless that has its own.
+                // A late one is for the next block made here, unless that has its own.
                 if self.bundle.as_ref().is_none_or(|ready| ready.slot <= slot) {
                     self.bundle = Some(made);
                 }
@@ -109,8 +109,8 @@ impl Proposer {
         }
     }
 
-    /// The entries of the block of a slot on top of `parent`, and what proves them: what is ready, if the
-    /// chain takes all of it and some of it is new there; else nothing.
+    /// The entries of a slot's block on top of `parent`, and the evidence that proves them. Returns what
+    /// is ready if the chain accepts all of it and some of it is new there, otherwise nothing.
     pub(super) fn take_bundle(
         &mut self,
         shared: &Shared<'_>,
@@ -129,7 +129,7 @@ impl Proposer {
     }
 }
 
-/// Whether a child of `parent` credits more by these entries.
+/// Whether these entries credit more weight in a child of `parent`.
 fn adds_weight(shared: &Shared<'_>, entries: &[Entry], parent: &Root) -> bool {
     let mut credited: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
     entries.iter().any(|entry| {
