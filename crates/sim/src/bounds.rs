@@ -1,13 +1,15 @@
-//! Times that no protocol can beat, and one that a protocol with one chunk a peer cannot.
+//! Lower bounds on time that no protocol can beat, and one that a protocol with one chunk per peer
+//! cannot.
 //!
-//! | bound | why |
+//! | bound | reason |
 //! |---|---|
-//! | LB1, content | B bytes come through the receiver's downlink after the first has crossed the graph |
-//! | LB2, source | B bytes leave the source before anybody else has them all |
+//! | LB1, content | B bytes pass through the receiver's downlink after the first has crossed the graph |
+//! | LB2, source | B bytes leave the source before any other node has them all |
 //! | LB3, capacity | all uplinks together carry B bytes for each receiver |
 //! | LB4, reach | each hop multiplies the holders of a chunk by the degree |
 //!
-//! The first three are lower bounds: a run that is faster has an error, and fails. The fourth is printed.
+//! The first three are lower bounds: a run that is faster contains an error, and fails. The fourth is
+//! only printed.
 
 use crate::graph::Graph;
 use crate::latency::Latency;
@@ -15,7 +17,7 @@ use crate::net::Rate;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Nanoseconds of the fastest way from `source` to each node; none where there is no way.
+/// Nanoseconds of the fastest path from `source` to each node; none if there is no path.
 pub(crate) fn distances(graph: &Graph, latency: &Latency, source: u32) -> Vec<Option<u64>> {
     let mut best: Vec<Option<u64>> = vec![None; graph.nodes() as usize];
     best[source as usize] = Some(0);
@@ -35,23 +37,23 @@ pub(crate) fn distances(graph: &Graph, latency: &Latency, source: u32) -> Vec<Op
     best
 }
 
-/// What one source's payload of some bytes takes at least.
+/// Minimum delivery times for one source's payload of a given size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LowerBounds {
     /// For each node: the greater of LB1 and LB2; 0 for the source.
     pub node_ns: Vec<u64>,
-    /// LB1 of the node where it is greatest.
+    /// Maximum LB1 over all nodes.
     pub content_ns: u64,
     /// LB2.
     pub source_ns: u64,
-    /// The first hop of any message.
+    /// Time of the first hop of any message.
     hop_ns: u64,
     bytes: u64,
     up_bps: u128,
 }
 
 impl LowerBounds {
-    /// The lower bounds for a payload of `bytes`; `rates` are the most that each node ever has.
+    /// The lower bounds for a payload of `bytes`; `rates` are the maximum that each node ever has.
     pub(crate) fn of(
         graph: &Graph,
         latency: &Latency,
@@ -86,7 +88,8 @@ impl LowerBounds {
         }
     }
 
-    /// What holds for a payload of `bytes` from any source: the widest links, and no latency.
+    /// The lower bounds that hold for a payload of `bytes` from any source: the widest links, and no
+    /// latency.
     pub(crate) fn weakest(rates: &[Rate], bytes: u64) -> LowerBounds {
         let widest = rates.iter().map(|rate| rate.up_bps).max().unwrap_or(1);
         let comes = |rate: &Rate| Rate::wire_ns(bytes, rate.down_bps.max(widest));
@@ -100,7 +103,7 @@ impl LowerBounds {
         }
     }
 
-    /// LB3: the time in which `receivers` can have the payload.
+    /// LB3: the time by which `receivers` nodes can have the payload.
     pub(crate) fn capacity_ns(&self, receivers: u64) -> u64 {
         let bytes = u128::from(self.bytes) * u128::from(receivers);
         let bits = bytes.saturating_mul(8_000_000_000);
@@ -110,7 +113,7 @@ impl LowerBounds {
     }
 }
 
-/// LB4: hops of the least latency between neighbours, and the payload through the slower direction of
+/// LB4: hops of the minimum latency between neighbours, plus the payload through the slower direction of
 /// the best node; `chunks` = 1 for a payload that travels whole.
 pub(crate) fn reach_ns(hop_ns: u64, degree: u64, chunks: u64, rates: &[Rate], bytes: u64) -> u64 {
     let (nodes, degree) = (rates.len() as u128 * u128::from(chunks), degree.max(2));
@@ -139,7 +142,7 @@ mod tests {
         Latency::new(&latency, vec![0; nodes])
     }
 
-    /// The table of bounds for 10,000 nodes: one hop from everybody.
+    /// The table of bounds for 10,000 nodes, one hop from every node.
     #[test]
     fn bounds_are_their_formulas() {
         let lower_bounds = |mbps: (u64, u64), bytes| {
@@ -156,7 +159,7 @@ mod tests {
             assert_eq!(lower_bounds.node_ns[1] as f64, ms * MS as f64);
             assert_eq!(lower_bounds.node_ns[0], 0);
         }
-        // 50 down, 25 up: the source's uplink is the law.
+        // 50 down, 25 up: the source's uplink is the limit.
         assert_eq!(lower_bounds((25, 50), 118_750).node_ns[1], 108 * MS);
         assert_eq!(lower_bounds((25, 50), 1_000_000).node_ns[1], 390 * MS);
         // Nine receivers, ten uplinks.

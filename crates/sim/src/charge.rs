@@ -1,9 +1,9 @@
-//! What computing takes: jobs in virtual time, in front of simulated cores.
+//! The cost of computing: jobs in virtual time, queued for simulated cores.
 //!
-//! The queue is [`alphorn_worker::Plan`], the scheduler of the node. A job on a fast lane has a core to
-//! itself; those on prove lanes share the cores that are left, so they slow down and stand still when
-//! fast lanes take all. Jobs of less than [`INLINE_NS_MAX`] are done on the core that handles messages,
-//! as a node does them, and a job that costs nothing is done at once.
+//! The queue is [`alphorn_worker::Plan`], the node's scheduler. A job on a fast lane has a core to
+//! itself. Jobs on prove lanes share the remaining cores, so they slow down, and pause when the fast
+//! lanes take all cores. Jobs of less than [`INLINE_NS_MAX`] run on the core that handles messages, as
+//! in a node, and a job that costs nothing finishes immediately.
 
 mod lanes;
 #[cfg(test)]
@@ -19,20 +19,20 @@ use alphorn_types::Time;
 use alphorn_worker::{Config, End, Request};
 use lanes::Lanes;
 
-/// Jobs of less time are done in line, without a lane (broadcast: "a driver may run jobs of less than
-/// 20 µs inline").
+/// Jobs shorter than this run inline, without a lane (broadcast: "a driver may run jobs of less than 20
+/// µs inline").
 pub(crate) const INLINE_NS_MAX: u64 = 20_000;
 
 /// Kinds of events.
 pub(crate) mod kind {
     use super::event::OTHERS;
-    /// A job in line ends; its number here.
+    /// An inline job ends; the argument is its number here.
     pub(crate) const INLINE: u8 = OTHERS;
-    /// A job on a lane ends; lane and generation.
+    /// A job on a lane ends; the argument holds lane and generation.
     pub(crate) const LANE: u8 = OTHERS + 1;
-    /// The scheduler has something to do; generation.
+    /// The scheduler has work to do; the argument is the generation.
     pub(crate) const PLAN: u8 = OTHERS + 2;
-    /// The first kind of an event of somebody else.
+    /// First event kind available to other modules.
     pub(crate) const OTHERS_STILL: u8 = OTHERS + 3;
 }
 
@@ -46,28 +46,28 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// Time of a core for work of this cost.
+    /// Core time for work of this cost.
     fn time_ns(&self, cost_ns: u64) -> u64 {
         let wide = u128::from(cost_ns) * u128::from(self.factor_pct);
         u64::try_from(wide.div_ceil(100)).unwrap_or(u64::MAX)
     }
 }
 
-/// Where and since when a job ran.
+/// Where a job ran, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnLane {
     pub(crate) lane: u16,
     pub(crate) begun_ns: u64,
 }
 
-/// A job that ended.
+/// A job that has ended.
 #[derive(Debug)]
 pub(crate) struct Done<W> {
     pub(crate) job: JobId,
-    /// Absent if it had no lane: it was done in line or at once, or never began.
+    /// Absent if the job had no lane: it ran inline or instantly, or never started.
     pub(crate) ran: Option<OnLane>,
     pub(crate) end: End,
-    /// What to run for its product, if it ran.
+    /// Work to execute for the product, if the job ran.
     pub(crate) work: Option<W>,
     pub(crate) leftover: u32,
 }
@@ -94,7 +94,7 @@ impl<W> Done<W> {
     }
 }
 
-/// Where and when something happens.
+/// Context of an event: where and when it happens.
 pub(crate) struct At<'a> {
     pub(crate) now: u64,
     pub(crate) node: u32,
@@ -109,13 +109,13 @@ pub(crate) struct At<'a> {
 pub(crate) struct Compute<W> {
     kinds: Vec<Processor>,
     kind: Numbered<u16>,
-    /// Lanes of nodes that ever had a long job; empty if none had.
+    /// Lanes of nodes that have ever had a long job; empty if none had.
     lanes: Numbered<Option<Box<Lanes<W>>>>,
     inline: Slab<(JobId, W)>,
 }
 
 impl<W: Labour> Compute<W> {
-    /// Processors by kind, and the kind of each node's.
+    /// Processors by kind, and the kind of each node's processor.
     pub(crate) fn new(kinds: Vec<Processor>, kind: Numbered<u16>) -> Self {
         Compute {
             lanes: Numbered::new(kind.numbers().start, Vec::new()),
@@ -125,7 +125,7 @@ impl<W: Labour> Compute<W> {
         }
     }
 
-    /// Changes the processor of a node; what runs ends as foreseen.
+    /// Changes the speed of a node's processor; running work ends as already scheduled.
     pub(crate) fn set_factor(&mut self, node: u32, factor_pct: u64) {
         let kind = self.kinds[usize::from(self.kind[node])];
         let changed = Processor { factor_pct, ..kind };
@@ -137,17 +137,17 @@ impl<W: Labour> Compute<W> {
         self.kind[node] = index as u16;
     }
 
-    /// The factor of a node's processor.
+    /// Speed factor of a node's processor.
     pub(crate) fn factor_pct(&self, node: u32) -> u64 {
         self.kinds[usize::from(self.kind[node])].factor_pct
     }
 
-    /// What work of a cost takes on a core of a node.
+    /// Time that work of a given cost takes on a core of a node.
     pub(crate) fn time_ns(&self, node: u32, cost_ns: u64) -> u64 {
         self.kinds[usize::from(self.kind[node])].time_ns(cost_ns)
     }
 
-    /// Takes a job; what ended meanwhile is appended to `done`.
+    /// Accepts a job; jobs that ended in the meantime are appended to `done`.
     pub(crate) fn spawn(
         &mut self,
         at: At<'_>,
@@ -183,7 +183,7 @@ impl<W: Labour> Compute<W> {
         lanes.submit(at, processor, job, request, done);
     }
 
-    /// Gives up the jobs of a session.
+    /// Abandons the jobs of a session.
     pub(crate) fn cancel(&mut self, at: At<'_>, session: SessionId, done: &mut Vec<Done<W>>) {
         let processor = self.kinds[usize::from(self.kind[at.node])];
         if let Some(Some(lanes)) = self.lanes.get_mut(at.node) {
@@ -191,7 +191,7 @@ impl<W: Labour> Compute<W> {
         }
     }
 
-    /// Counts what jobs on lanes have taken by now.
+    /// Accounts for the work done so far by jobs still on lanes.
     pub(crate) fn count_running<M: Clone>(
         &mut self,
         now: u64,
@@ -205,7 +205,7 @@ impl<W: Labour> Compute<W> {
         }
     }
 
-    /// One of this module's events.
+    /// Handles one of this module's events.
     pub(crate) fn happen(&mut self, at: At<'_>, what: u8, arg: u32, done: &mut Vec<Done<W>>) {
         if what == kind::INLINE {
             if let Some((job, work)) = self.inline.release(arg) {
@@ -220,7 +220,7 @@ impl<W: Labour> Compute<W> {
     }
 }
 
-/// The argument of an event of a lane: below the generation, which wraps.
+/// Argument of a lane event: the lane in the bits below the generation, which wraps.
 fn lane_arg(lane: usize, generation: u32) -> u32 {
     (generation << 6 | lane as u32) & ARG_MAX
 }

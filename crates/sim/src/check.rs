@@ -1,7 +1,7 @@
-//! Who checks a run: sees the stream of events and the published payloads, and no state of a node.
+//! The checker of a run: it sees the stream of events and the published payloads, but no state of a node.
 //!
-//! What is delivered was published, once for each node, and no faster than the lower bounds of
-//! [`bounds`](crate::bounds) allow; an honest node never proves an honest one wrong.
+//! Every delivered payload was published, is delivered once per node, and no faster than the lower bounds of
+//! [`bounds`](crate::bounds) allow; no honest node ever has proof against another honest one.
 
 #[cfg(test)]
 mod tests;
@@ -13,36 +13,36 @@ use crate::world::Probe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Most places for delays, one for each payload and node: 8 bytes each.
+/// Maximum number of delay slots, one for each payload and node: 8 bytes each.
 pub(crate) const DELAYS_MAX: u64 = 1 << 27;
 
 /// A payload of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// Who publishes it.
+    /// Publishing node.
     pub source: u32,
-    /// When.
+    /// Time of publication.
     pub published_ns: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// Index of its lower bounds.
     pub lower_bounds: u32,
-    /// Whether its source publishes a second payload for the same duty; that one has the number of this
-    /// one and the number of all payloads.
+    /// Whether its source publishes a second payload for the same duty. The number of the second is that of this
+    /// one plus the number of all payloads.
     pub equivocal: bool,
 }
 
-/// What no run may show.
+/// A rule violation, which must not occur in any run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Something was delivered that nobody published.
+    /// A node delivered something that was never published.
     #[error("node {node} delivered payload {item} of {bytes} bytes, which nobody published")]
     Foreign {
         /// The node.
         node: u32,
         /// The number of the payload.
         item: u32,
-        /// Its bytes.
+        /// Size in bytes.
         bytes: u64,
     },
     /// A payload was delivered twice.
@@ -53,58 +53,58 @@ pub enum Violation {
         /// The number of the payload.
         item: u32,
     },
-    /// Somebody was faster than light.
+    /// A delivery was faster than the lower bound of its node.
     #[error("node {node} delivered payload {item} after {value_ns} ns, the bound is {min_ns} ns")]
     Fast {
         /// The node.
         node: u32,
         /// The number of the payload.
         item: u32,
-        /// How long it took.
+        /// Time taken.
         value_ns: u64,
-        /// The least possible.
+        /// Minimum possible.
         min_ns: u64,
     },
-    /// All together were faster than their uplinks.
+    /// The nodes together were faster than their uplinks allow.
     #[error(
         "payload {item} was at {receivers} nodes after {value_ns} ns, the bound is {min_ns} ns"
     )]
     Capacity {
         /// The number of the payload.
         item: u32,
-        /// How many had it.
+        /// Number of nodes that had it.
         receivers: u64,
-        /// How long it took.
+        /// Time taken.
         value_ns: u64,
-        /// The least possible.
+        /// Minimum possible.
         min_ns: u64,
     },
-    /// An honest node has proof against an honest one.
+    /// An honest node has proof against another honest one.
     #[error("node {node} reports the honest node {about}: {reason}")]
     Accused {
-        /// Who reports.
+        /// The reporting node.
         node: u32,
-        /// Whom.
+        /// The reported node.
         about: u32,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 }
 
-/// What honest nodes reported and found out about others.
+/// Reports and findings of honest nodes about others.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
     /// Reports by reason.
     reports: BTreeMap<&'static str, u64>,
-    /// Nodes that an honest one has proof against.
+    /// Nodes against which an honest node has proof.
     accused: BTreeSet<u32>,
     /// Honest nodes with proof against a source.
     evidence: BTreeSet<u32>,
 }
 
 impl Blame {
-    /// A node reports another one. True if that is an honest node's proof against an honest one, which no run may
-    /// show.
+    /// Records that a node reported another one. Returns true if this is an honest node's proof against an honest
+    /// one, which must not occur in any run.
     pub(crate) fn reported<R: Role>(
         &mut self,
         honest: &[bool],
@@ -123,14 +123,14 @@ impl Blame {
         is_proof && honest[about as usize]
     }
 
-    /// A node has found a contradiction.
+    /// Records that a node has found a contradiction.
     pub(crate) fn evidence(&mut self, honest: &[bool], node: u32) {
         if honest[node as usize] {
             self.evidence.insert(node);
         }
     }
 
-    /// All of it, with what honest ones of these nodes refused.
+    /// Summarises it, with the rejections of the honest nodes among these.
     pub(crate) fn adversity<'a, R: Role + 'a>(
         &self,
         honest: &[bool],
@@ -152,28 +152,28 @@ impl Blame {
     }
 }
 
-/// No delivery.
+/// Marks a payload that was not delivered.
 const NEVER: u64 = u64::MAX;
 
-/// Records deliveries, and holds them to the rules; see the [module](self).
+/// Records deliveries and checks them against the rules; see the [module](self).
 pub(crate) struct Ledger {
     items: Vec<Item>,
     lower_bounds: Vec<LowerBounds>,
     honest: Vec<bool>,
     /// Nanoseconds from publication, by payload and node.
     delays_ns: Vec<u64>,
-    /// Receivers of each payload so far.
+    /// Number of receivers of each payload so far.
     receivers: Vec<u64>,
     deliveries: u64,
-    /// Those of honest nodes, which are waited for.
+    /// Number of deliveries of honest nodes, which the run waits for.
     honest_deliveries: u64,
     useful_bytes: u64,
-    /// So many deliveries of honest nodes end the run.
+    /// Number of deliveries of honest nodes at which the run ends.
     until: u64,
     violation: Option<Violation>,
-    /// Which of the two payloads of an equivocal duty a node has: bit 0 and bit 1.
+    /// Which of the two payloads of an equivocal duty a node has, in bits 0 and 1.
     tales: BTreeMap<(u32, u32), u8>,
-    /// Nodes that have forgotten what they delivered.
+    /// Nodes that have lost the record of what they delivered.
     forgetful: BTreeSet<u32>,
     blame: Blame,
 }
@@ -189,10 +189,10 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// A ledger of these payloads. `honest` nodes are held to the rules, and waited for.
+    /// A ledger of these payloads. `honest` nodes must follow the rules, and the run waits for them.
     ///
     /// # Panics
-    /// If there are more than [`DELAYS_MAX`] payloads times nodes.
+    /// If payloads times nodes exceed [`DELAYS_MAX`].
     pub(crate) fn new(items: Vec<Item>, lower_bounds: Vec<LowerBounds>, honest: Vec<bool>) -> Self {
         let nodes = honest.len();
         let places = items.len() * nodes;
@@ -214,7 +214,7 @@ impl Ledger {
         }
     }
 
-    /// Lets the run end when this share of all deliveries of honest nodes has happened.
+    /// Ends the run once this percentage of all deliveries of honest nodes has happened.
     pub(crate) fn end_after(&mut self, percent: u64) {
         let nodes = self.honest.iter().filter(|honest| **honest).count() as u64;
         let sources = self
@@ -230,12 +230,12 @@ impl Ledger {
         &self.items
     }
 
-    /// What broke a rule first.
+    /// The first rule violation.
     pub(crate) fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// Deliveries so far.
+    /// Number of deliveries so far.
     pub(crate) fn deliveries(&self) -> u64 {
         self.deliveries
     }
@@ -245,18 +245,18 @@ impl Ledger {
         self.useful_bytes
     }
 
-    /// From publication to delivery of the last payload at a node; none if it never delivered it.
+    /// Time from publication to delivery of the last payload at a node; none if it never delivered it.
     pub(crate) fn last_delay_ns(&self, node: u32) -> Option<u64> {
         let row = self.delays_ns.chunks_exact(self.honest.len()).last()?;
         Some(row[node as usize]).filter(|&ns| ns != NEVER)
     }
 
-    /// What honest nodes reported and found out.
+    /// Reports and findings of honest nodes.
     pub(crate) fn blame(&self) -> &Blame {
         &self.blame
     }
 
-    /// From publication to delivery, for each payload and each honest node but its source; none if never.
+    /// Time from publication to delivery, for each payload and each honest node except its source; none if never.
     pub(crate) fn delays_ns(&self) -> Vec<Option<u64>> {
         let nodes = self.honest.len();
         let mut delays = Vec::new();
@@ -275,20 +275,20 @@ impl Ledger {
         self.violation.get_or_insert(violation);
     }
 
-    /// Notes which of two payloads a node has; says whether it had it.
+    /// Records which of two payloads a node has; returns whether it already had that one.
     fn has_tale(&mut self, node: u32, item: u32, second: bool) -> bool {
         let tales = self.tales.entry((item, node)).or_default();
         let bit = 1 << u8::from(second);
         let again = *tales & bit != 0;
         *tales |= bit;
-        // Whoever has both has the proof in its hands.
+        // A node that has both holds the proof.
         if *tales == 3 {
             self.blame.evidence(&self.honest, node);
         }
         again
     }
 
-    /// Checks a delivery against the payloads and the lower bounds, and enters it.
+    /// Checks a delivery against the payloads and the lower bounds, and records it.
     fn deliver(&mut self, now_ns: u64, node: u32, delivery: Delivery) {
         let Delivery { item, bytes } = delivery;
         let equivocal = |item: &u32| self.items.get(*item as usize).is_some_and(|p| p.equivocal);
@@ -307,7 +307,7 @@ impl Ledger {
         let nodes = self.honest.len();
         let place = &mut self.delays_ns[item as usize * nodes + node as usize];
         if *place != NEVER {
-            // The other one of two is no repetition, nor what a node delivers that began anew.
+            // Neither the other payload of a pair nor a delivery by a restarted node is a repetition.
             let excused = self.forgetful.contains(&node) || published.equivocal && !again;
             if !excused {
                 self.accuse(Violation::Twice { node, item });
@@ -323,7 +323,7 @@ impl Ledger {
         *receivers += 1;
         let receivers = *receivers;
         if published.equivocal {
-            // The lower bounds are those of one payload.
+            // The lower bounds apply to a single payload.
             return;
         }
         let lower_bounds = &self.lower_bounds[published.lower_bounds as usize];

@@ -1,16 +1,15 @@
-//! Runs jobs: really, in parallel, and as late as possible, while virtual time is charged from the
-//! cost formula of the scheme's portable kernel, which is the same on every machine.
+//! Runs jobs for real, in parallel and as late as possible, while virtual time is charged from the cost formula of the
+//! scheme's portable kernel, which is the same on every host.
 //!
-//! A job that is spawned at `now` finishes at `now + prior_ns` of its features, whatever the real
-//! work takes: a run is the same on every machine and for every number of threads. Each job has a
-//! core to itself (lanes without limit), and each signature of a signing job too, since signatures
-//! of different validators are independent and one node may stand for the machines of many; the
-//! scheduler of the node joins in front of this model, with as many cores as the node has.
+//! A job spawned at `now` finishes at `now + prior_ns` of its features, however long the real work takes: a run is the
+//! same on every host and for any number of threads. Each job has a core to itself (the number of lanes is unlimited),
+//! and so does each signature of a signing job, since signatures of different validators are independent and one node
+//! may represent many hosts. The node's scheduler is placed in front of this model, with as many cores as the node
+//! has.
 //!
-//! The real work waits until the first of its results is due. Then all jobs that wait run
-//! together, each on one thread; a job that is longer than its fair share of the batch, and so a
-//! job alone, gets the whole pool. Jobs with equal inputs are computed once, however many nodes
-//! and roles ask for them, and charged to each.
+//! The real work is deferred until the first of its results is due. Then all waiting jobs run together, each on one
+//! thread. A job longer than its fair share of the batch, and therefore also a job that is alone, gets the whole pool.
+//! Jobs with equal inputs are computed once, however many nodes and roles request them, and charged to each.
 
 mod cross;
 mod lanes;
@@ -39,23 +38,23 @@ use lanes::{Lanes, Queued, Ran};
 use unit::{State, Unit, identity, weight};
 use watch::Watch;
 
-/// Most jobs of all nodes that are unfinished together.
+/// Maximum number of unfinished jobs over all nodes.
 pub const JOBS_MAX: usize = 1 << 21;
 
-/// Most bytes of results that are kept for equal jobs to come, by default.
+/// Default maximum bytes of results kept for later identical jobs.
 pub(crate) const CACHE_BYTES_DEFAULT: u64 = 256 << 20;
 
-/// How jobs are run.
+/// Configuration of how jobs are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeConfig {
-    /// Threads of the pool.
+    /// Number of threads in the pool.
     pub threads: usize,
-    /// Most bytes of results kept for equal jobs to come; 0 computes each job for itself.
+    /// Maximum bytes of results kept for later identical jobs; 0 computes each job separately.
     pub cache_bytes_max: u64,
 }
 
 impl ComputeConfig {
-    /// A pool of `threads`, and the default cache.
+    /// A pool of `threads` threads with the default cache.
     pub fn new(threads: usize) -> Self {
         ComputeConfig {
             threads,
@@ -64,18 +63,18 @@ impl ComputeConfig {
     }
 }
 
-/// The threads could not be started.
+/// The thread pool could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("a pool of {threads} threads could not be started")]
 pub struct PoolError {
-    /// Number of threads asked for.
+    /// Number of threads requested.
     pub threads: usize,
     /// The reason.
     #[source]
     pub source: rayon::ThreadPoolBuildError,
 }
 
-/// What a node asks for.
+/// A job requested by a node.
 pub(crate) struct Request {
     pub(crate) node: u32,
     pub(crate) job: JobId,
@@ -84,7 +83,7 @@ pub(crate) struct Request {
     pub(crate) work: Work,
 }
 
-/// A request that waits for its virtual finish.
+/// A request waiting for its virtual completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
@@ -95,27 +94,27 @@ struct Claimed {
     source: Source,
 }
 
-/// Where the outcome of a ticket comes from.
+/// Source of a ticket's outcome.
 enum Source {
     Unit(u64),
     Fixed(Outcome<Product>),
 }
 
-/// The compute model of a run, for all of its nodes: one scheme, one table of keys.
+/// The compute model of a run, shared by all of its nodes: one scheme, one key table.
 pub struct Compute {
     env: Env,
-    /// What costs are charged from: the portable kernel, whose formula knows no machine.
+    /// Environment for cost charging: the portable kernel, whose formula does not depend on the host.
     charged: Env,
     watermark: Arc<dyn Watermark>,
     lanes: Lanes,
     cache_bytes_max: u64,
     tickets: BTreeMap<u64, Claimed>,
-    /// Tickets by node and session, to cancel them.
+    /// Tickets by node and session, for cancellation.
     sessions: BTreeSet<(u32, SessionId, u64)>,
     units: BTreeMap<u64, Unit>,
     known: BTreeMap<[u8; 32], u64>,
     waiting: BTreeSet<u64>,
-    /// Results that nobody waits for, oldest first, with their weights.
+    /// Results that no ticket waits for, oldest first, with their weights.
     kept: VecDeque<(u64, u64)>,
     kept_bytes: u64,
     issued: u64,
@@ -129,10 +128,10 @@ pub struct Compute {
 }
 
 impl Compute {
-    /// A compute model around a scheme; signatures are admitted by `watermark` before they run.
+    /// Creates a compute model for a scheme; signatures are checked against `watermark` before they run.
     ///
     /// # Errors
-    /// [`PoolError`] if the threads cannot be started.
+    /// Returns a [`PoolError`] if the threads cannot be started.
     pub fn new(
         env: Env,
         watermark: Arc<dyn Watermark>,
@@ -162,68 +161,68 @@ impl Compute {
         })
     }
 
-    /// Has a sample of all verdicts decided a second time by other code.
+    /// Checks a sample of all verdicts again with an independent implementation.
     pub fn cross_check(&mut self, check: Arc<dyn CrossCheck>) {
         self.sampler = Some(Sampler::new(check));
     }
 
-    /// Tells somebody how far the real work is, from here on.
+    /// Reports the progress of the real work to `progress` from now on.
     pub(crate) fn report_to(&mut self, progress: Box<dyn Progress>) {
         self.progress = progress;
     }
 
-    /// Looks for evidence that an earlier run made before it is made, and keeps what is made.
+    /// Looks for evidence kept by an earlier run before computing it, and keeps what is computed.
     pub(crate) fn keep_results(&mut self, results: Box<dyn Results>) {
         self.results = Some(results);
     }
 
-    /// Why a result could not be kept, of the first; the run goes on without.
+    /// The first error that occurred while keeping a result; the run continues without it.
     pub(crate) fn results_error(&mut self) -> Option<std::io::Error> {
         self.results_error.take()
     }
 
-    /// What the second opinion said; none without one.
+    /// Counts of the cross-check; none if there is none.
     pub(crate) fn cross_counts(&self) -> Option<CrossCounts> {
         self.sampler.as_ref().map(Sampler::counts)
     }
 
-    /// What was done so far.
+    /// Counts and times so far.
     pub fn meters(&self) -> &Meters {
         &self.meters
     }
 
-    /// From here on, jobs are counted under this stage of the scenario.
+    /// Counts jobs under this stage of the scenario from now on.
     pub(crate) fn set_stage(&mut self, stage: Stage) {
         self.meters.stage = stage;
     }
 
-    /// Remembers the inputs of the verifications of a node that have this name, and of those of senders, from here on.
+    /// From now on, records the inputs of this node's verifications of operation `op` and of senders.
     pub fn watch(&mut self, node: u32, op: scheme::Op) {
         self.watch = Some(Watch::new(node, op));
     }
 
-    /// Remembers no more; what was remembered stays.
+    /// Stops recording; recorded inputs are kept.
     pub(crate) fn end_watch(&mut self) {
         if let Some(watch) = &mut self.watch {
             watch.end();
         }
     }
 
-    /// From here on lotteries are not drawn and no vote is cast, their jobs end cancelled: the scenario
-    /// ends before anyone serves, or needs the votes.
+    /// From now on no lotteries are drawn and no votes are cast; such jobs end as cancelled. The scenario ends before
+    /// any validator serves or needs the votes.
     pub(crate) fn end_duties(&mut self) {
         self.duties_ended = true;
     }
 
-    /// Verifies all that was remembered as one job, and its senders as another, alone on the machine: the best of
-    /// some runs on the whole pool and on one thread. None if nothing was remembered.
+    /// Verifies all recorded inputs as one job and their senders as another, with nothing else running: the best of
+    /// several runs on the whole pool and on one thread. None if nothing was recorded.
     pub(crate) fn measure_watched(&mut self) -> Option<Verification> {
         let (job, senders) = self.watch.take()?.into_jobs()?;
         let lanes = &mut self.lanes;
         Some(watch::measure(&job, senders.as_ref(), &self.env, lanes))
     }
 
-    /// Takes a request, and says when it finishes.
+    /// Accepts a request and returns when it finishes.
     pub(crate) fn spawn(&mut self, now: Time, request: Request) -> (Ticket, Time) {
         let Request {
             node,
@@ -256,7 +255,7 @@ impl Compute {
         let (source, at) = match admitted {
             Err(refused) => (Source::Fixed(Outcome::Refused(refused)), now),
             Ok(()) if is_void => (Source::Fixed(Outcome::Cancelled), now),
-            // It could not be done in time: a worker would stop it there.
+            // It would miss its deadline; a worker would stop it there.
             Ok(()) if finish > hard => (Source::Fixed(Outcome::Cancelled), hard.max(now)),
             Ok(()) => (Source::Unit(self.claim(op, work, &features)), finish),
         };
@@ -274,7 +273,7 @@ impl Compute {
         (Ticket(ticket), at)
     }
 
-    /// Gives up what a node's session still waits for; the tickets end cancelled.
+    /// Abandons the pending jobs of a node's session; their tickets end as cancelled.
     pub(crate) fn cancel(&mut self, node: u32, session: SessionId) -> Vec<Ticket> {
         let of_session = (node, session, 0)..=(node, session, u64::MAX);
         let tickets: Vec<u64> = self.sessions.range(of_session).map(|key| key.2).collect();
@@ -300,7 +299,7 @@ impl Compute {
         cancelled
     }
 
-    /// The outcome of a ticket that is due; none if it was cancelled before.
+    /// Outcome of a ticket that is due; none if it was cancelled before.
     pub(crate) fn finish(&mut self, ticket: Ticket) -> Option<(JobId, Outcome<Product>)> {
         let claimed = self.remove(ticket.0)?;
         let outcome = match claimed.source {
@@ -328,7 +327,7 @@ impl Compute {
         self.issued
     }
 
-    /// Reserves what is signed, and refuses a job beyond the bound.
+    /// Reserves what is to be signed, and rejects jobs beyond the bound.
     fn admit(&self, work: &Work) -> Result<(), String> {
         if self.tickets.len() >= JOBS_MAX {
             return Err(format!("{JOBS_MAX} jobs are unfinished, which is the most"));
@@ -340,7 +339,7 @@ impl Compute {
         admitted.map_err(|(index, refused)| format!("item {index} is not admitted: {refused}"))
     }
 
-    /// The unit of computation for a job: one that is there already, or a new one.
+    /// Returns the unit of computation for a job, creating one if needed.
     fn claim(&mut self, op: &'static str, job: Work, features: &scheme::Features) -> u64 {
         let identity = if self.cache_bytes_max > 0 {
             identity(&job)
@@ -373,7 +372,7 @@ impl Compute {
         id
     }
 
-    /// Runs every unit that waits and whose result no earlier run has kept.
+    /// Runs every waiting unit whose result was not kept by an earlier run.
     fn run_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let mut ids = Vec::with_capacity(waiting.len());
@@ -429,7 +428,7 @@ impl Compute {
         }
     }
 
-    /// One claim's share of a unit that has run.
+    /// Takes the result of a unit that has run, for one claim.
     fn take(&mut self, id: u64) -> Outcome<Product> {
         let unit = self.units.get_mut(&id).expect("a claimed unit is kept");
         let State::Done(outcome) = &unit.state else {
@@ -440,7 +439,7 @@ impl Compute {
         outcome
     }
 
-    /// Gives back a claim; the last one leaves the result to equal jobs to come, within the bound.
+    /// Releases a claim. When the last one is released, the result is kept for later identical jobs, within the bound.
     fn release(&mut self, id: u64) {
         let Some(unit) = self.units.get_mut(&id) else {
             return;
@@ -462,8 +461,8 @@ impl Compute {
                 break;
             };
             self.kept_bytes -= weight;
-            // Claimed again since: it comes back here with its last claim. A unit may stand here
-            // more than once, then the first entry takes it out and the others find nothing.
+            // If it was claimed again since, its last claim puts it back here. A unit may be queued more than once;
+            // the first entry then evicts it and the others find nothing.
             if self.units.get(&oldest).is_some_and(|unit| unit.claims == 0) {
                 self.forget(oldest);
             }

@@ -1,25 +1,24 @@
-//! A model of gossipsub as a state machine, and the two plainest ways beside it.
+//! A model of gossipsub as a state machine, and two simpler alternatives.
 //!
-//! The node runs libp2p's gossipsub; this is what stands for it where 10^4 nodes have one clock.
+//! The node runs libp2p's gossipsub; this model replaces it where 10^4 nodes share one clock.
 //!
-//! One machine serves one topic on one node: what is GossipSub's state per topic (mesh, history,
-//! announcements) is its whole state, and a node in several topics runs several machines. The
-//! behaviour is that of GossipSub v1.1 and v1.2 (libp2p/specs, pubsub/gossipsub) as far as it
-//! decides when a message arrives and what it costs: a mesh kept between two degrees by GRAFT and
-//! PRUNE, forwarding after validation, IHAVE and IWANT at each heartbeat, IDONTWANT for large
-//! messages. Scoring is small: penalties for what no honest peer does. Not here: discovery, peer
-//! exchange, opportunistic grafting, fan-out to topics without subscription.
+//! One state machine serves one topic on one node. GossipSub's state per topic (mesh, history, announcements) is its
+//! whole state, and a node in several topics runs several state machines. The behaviour is that of GossipSub v1.1 and
+//! v1.2 (libp2p/specs, pubsub/gossipsub) as far as it decides when a message arrives and what it costs: a mesh kept
+//! between two degrees by GRAFT and PRUNE, forwarding after validation, IHAVE and IWANT at each heartbeat, IDONTWANT
+//! for large messages. Scoring is minimal: penalties for behaviour that no honest peer shows. Not modelled: discovery,
+//! peer exchange, opportunistic grafting, fan-out to topics without subscription.
 //!
-//! | type | what it does |
+//! | type | description |
 //! |---|---|
 //! | [`Gossip`] | the mesh |
-//! | [`Plain`] | a publisher sends to listed receivers and nobody forwards, or members in rows and columns forward once |
+//! | [`Plain`] | direct: a publisher sends to listed receivers and no node forwards; grid: members in rows and columns
+//! forward once |
 //!
-//! Both take [`Input`] and give [`Output`]. Messages are typed ([`Message`]), generic over the
-//! payload, and named by number ([`DenseId`]).
+//! Both consume [`Input`] and produce [`Output`]. Messages are typed ([`Message`]), generic over the payload, and
+//! identified by number ([`DenseId`]).
 //!
-//! Heartbeats are lazy: [`Machine::next_deadline`] is `None` while there is nothing to announce,
-//! to expire or to repair.
+//! Heartbeats are lazy: [`Machine::next_deadline`] is `None` while there is nothing to announce, expire or repair.
 
 mod config;
 mod grid;
@@ -46,129 +45,127 @@ pub(crate) use peers::{PEERS_MAX, PeerSet, Peers};
 pub(crate) use plain::Plain;
 pub(crate) use reject::{Duplicates, Refused, Reject};
 
-/// What both state machines are to their driver. Time never goes back; nothing blocks or fails, and an input takes
-/// O(message) work.
+/// Interface of both state machines to their driver. Time never goes backwards; nothing blocks or fails, and an input
+/// takes O(message) work.
 pub(crate) trait Machine<P>: Debug + Send {
-    /// Takes an input.
+    /// Handles an input.
     fn handle(&mut self, now: Time, input: Input<P>);
 
-    /// The next effect, none when all are drained.
+    /// Returns the next effect, or none once all are drained.
     fn poll_output(&mut self) -> Option<Output<P>>;
 
-    /// When [`Input::Deadline`] is due; none while nothing waits for a time.
+    /// When [`Input::Deadline`] is due; none while nothing is waiting for a time.
     #[inline]
     fn next_deadline(&self) -> Option<Time> {
         None
     }
 
-    /// Takes a copy of a message that is here, as most messages are: no effect follows, and no other deadline.
-    /// False, and nothing done, for any other message: [`Machine::handle`] takes all.
+    /// Handles a copy of a message already received, which most messages are: no effect and no change of deadline
+    /// follow. Returns false and does nothing for any other message; [`Machine::handle`] accepts every message.
     #[inline]
     fn absorb(&mut self, _from: Peer, _message: &Message<P>) -> bool {
         false
     }
 
-    /// Copies of messages that were here already.
+    /// Copies received of messages that were already known.
     fn duplicates(&self) -> Duplicates;
 
-    /// What was refused.
+    /// Counts of rejections.
     fn refused(&self) -> &Refused;
 }
 
-/// Order in which a driver's queue to a peer is served, best first.
+/// Order in which a driver serves its queue to a peer, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum Priority {
     /// GRAFT, PRUNE, IDONTWANT and IWANT: small, and worthless when late.
     Control,
-    /// Own messages.
+    /// This node's own messages.
     Own,
-    /// Messages of others, to the mesh.
+    /// Messages of other nodes, to the mesh.
     Forward,
     /// Answers to IWANT, and announcements.
     Answer,
 }
 
-/// What happens to a machine.
+/// An input to a state machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Input<P> {
-    /// A message of a peer.
+    /// A message from a peer.
     Message {
-        /// The neighbour that sent it.
+        /// The sender.
         from: Peer,
         /// The message.
         message: Message<P>,
     },
     /// The layer above decided on an [`Output::Validate`].
     Verdict {
-        /// Which.
+        /// Token of the request.
         token: Token,
         /// The verdict.
         verdict: Verdict,
     },
-    /// Publish a message of this node.
+    /// Publishes a message of this node.
     Publish {
-        /// Its name.
+        /// Its identity.
         id: DenseId,
         /// The message.
         payload: P,
     },
-    /// A peer is connected.
+    /// A peer has connected.
     PeerUp {
-        /// The peer; for [`Gossip`] a number below [`PEERS_MAX`], which is free again after
-        /// [`Input::PeerDown`].
+        /// The peer. For [`Gossip`], a number below [`PEERS_MAX`], which becomes free again after [`Input::PeerDown`].
         peer: Peer,
     },
-    /// A peer is gone.
+    /// A peer has disconnected.
     PeerDown {
         /// The peer.
         peer: Peer,
     },
-    /// The time given by `next_deadline` has come.
+    /// The time returned by `next_deadline` has been reached.
     Deadline,
 }
 
-/// What a machine wants done.
+/// An effect requested by a state machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Output<P> {
-    /// Send one message to several peers, in the order of [`Peers::iter`].
+    /// Sends one message to several peers, in the order of [`Peers::iter`].
     Send {
         /// The receivers.
         to: Peers,
         /// The message.
         message: Message<P>,
-        /// Its priority in the queue of each receiver.
+        /// Priority in the queue to each receiver.
         priority: Priority,
     },
-    /// A peer does not want this message any more: drop it from the queue to the peer if it still
-    /// waits there.
+    /// A peer no longer wants this message: drop it from the queue to the peer if it is still there.
     Cancel {
         /// The peer.
         peer: Peer,
         /// The message.
         id: DenseId,
     },
-    /// Decide on a message; answered by [`Input::Verdict`].
+    /// Requests a decision on a message; answered by [`Input::Verdict`].
     Validate {
-        /// Names it in the verdict.
+        /// Identifies the request in the verdict.
         token: Token,
-        /// Its name.
+        /// Its identity.
         id: DenseId,
         /// The message.
         payload: P,
     },
-    /// A message of another node was accepted; once for each.
+    /// A message of another node was accepted; emitted once per message.
     Deliver {
-        /// Its name.
+        /// Its identity.
         id: DenseId,
         /// The message.
         payload: P,
     },
-    /// A peer misbehaved; at most once a heartbeat for each peer and reason.
+    /// A peer misbehaved; reported at most once per heartbeat for each peer and reason.
     Report {
         /// The peer.
         peer: Peer,
-        /// How.
+        /// The reason.
         reason: Reject,
     },
 }

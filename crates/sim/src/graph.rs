@@ -1,8 +1,8 @@
-//! Who is connected to whom: neighbours in compressed rows.
+//! Which nodes are connected: neighbours in compressed rows.
 //!
-//! A connection has two ends, and each end numbers its neighbours from 0, ascending: these numbers
-//! are the peers that a node's state machine knows. So a node has no table of its own, and who sent a
-//! message is named by one look into [`Graph::back`].
+//! A connection has two ends, and each end numbers its neighbours from 0, in ascending order. These numbers are
+//! the peers known to a node's state machine, so a node needs no table of its own, and the sender of a message
+//! is identified by one look-up in [`Graph::back`].
 
 mod draw;
 #[cfg(test)]
@@ -10,31 +10,31 @@ mod tests;
 
 use crate::scenario;
 
-/// Most ends of connections in a graph: 16 bytes each with their state.
+/// Maximum number of connection ends in a graph: 16 bytes each with their state.
 pub(crate) const ENDS_MAX: u64 = 1 << 28;
 
-/// Why a graph cannot be made.
+/// Why a graph cannot be constructed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// Too many connections.
     #[error("ends of connections = {value}, must be at most {max}")]
     TooMany {
-        /// How many.
+        /// Number given.
         value: u64,
-        /// The bound.
+        /// Maximum allowed.
         max: u64,
     },
-    /// A line of the file is no edge.
+    /// A line of the file is not an edge.
     #[error("line {line} of the graph: {text:?}, expected two numbers below {nodes}")]
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What it says.
+        /// Text of the line.
         text: String,
         /// Number of nodes.
         nodes: u32,
     },
-    /// The file was not handed over with the scenario.
+    /// The file was not supplied with the scenario.
     #[error("graph file {path:?} was not read")]
     Missing {
         /// Its name.
@@ -45,12 +45,12 @@ pub enum GraphError {
 /// The connections of all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the row of each node begins, and the end of the last.
+    /// Start of the row of each node, and the end of the last row.
     offsets: Vec<u32>,
     /// Neighbours.
     peers: Vec<u32>,
-    /// The neighbour at each end, and what number the node has there: what sending to one reads is in one
-    /// place.
+    /// For each end, the neighbour and the node's number there. Sending to a neighbour reads both, so they are
+    /// stored together.
     ends: Vec<[u32; 2]>,
 }
 
@@ -79,7 +79,7 @@ impl Graph {
         }
     }
 
-    /// Each node with those of its row and column of the square ([`Links::of`]).
+    /// Connects each node with those in its row and column of the square ([`Links::of`]).
     ///
     /// # Errors
     /// [`GraphError::TooMany`].
@@ -90,7 +90,7 @@ impl Graph {
         Graph::from_edges(nodes, draw::grid(nodes))
     }
 
-    /// Each of `centres` with everybody.
+    /// Connects each of `centres` with every node.
     ///
     /// # Errors
     /// [`GraphError::TooMany`].
@@ -103,8 +103,8 @@ impl Graph {
         Graph::from_edges(nodes, centres.into_iter().flat_map(row).collect())
     }
 
-    /// Its edges in a drawn order, each with whether it is in the mesh: while both ends have fewer than `degree`
-    /// there.
+    /// The edges in random order, each with whether it is in the mesh. An edge is added while both ends have
+    /// fewer than `degree` in the mesh.
     pub(crate) fn mesh(
         &self,
         degree: u8,
@@ -128,14 +128,13 @@ impl Graph {
         })
     }
 
-    /// The graph with these edges, in any order and direction; those of a node with itself and
-    /// repetitions do not count.
+    /// The graph with these edges, in any order and direction; self-loops and repetitions are ignored.
     ///
     /// # Errors
     /// [`GraphError::TooMany`].
     ///
     /// # Panics
-    /// If an edge has no such node.
+    /// If an edge names a node that does not exist.
     pub(crate) fn from_edges(nodes: u32, edges: Vec<(u32, u32)>) -> Result<Graph, GraphError> {
         check_ends(2 * edges.len() as u64)?;
         let mut ends: Vec<u64> = Vec::with_capacity(2 * edges.len());
@@ -156,7 +155,7 @@ impl Graph {
         for i in 0..nodes as usize {
             offsets[i + 1] += offsets[i];
         }
-        // Rows ascend, so each node is met by its neighbours in the order of its own row.
+        // Rows are ascending, so each node is visited by its neighbours in the order of its own row.
         let mut met = vec![0_u32; nodes as usize];
         let mut next = |peer: u32| {
             let number = met[peer as usize];
@@ -176,7 +175,7 @@ impl Graph {
         (self.offsets.len() - 1) as u32
     }
 
-    /// Ends of all connections.
+    /// Number of ends of all connections.
     pub fn ends(&self) -> usize {
         self.peers.len()
     }
@@ -191,7 +190,8 @@ impl Graph {
         &self.peers[row]
     }
 
-    /// The end of the connection from a node to its neighbour of this number; none if it has none.
+    /// The end of the connection from a node to its neighbour with this number; none if there is no such
+    /// neighbour.
     #[inline]
     pub fn end(&self, node: u32, peer: u64) -> Option<usize> {
         let first = self.offsets[node as usize];
@@ -199,7 +199,8 @@ impl Graph {
         (peer < u64::from(count)).then(|| first as usize + peer as usize)
     }
 
-    /// The first end of a node, or of one behind it if it has none; of the number of nodes the end of all.
+    /// The first end of a node, or of the next node that has one. For the number of nodes, one past the last
+    /// end.
     ///
     /// # Panics
     /// If there is no such node.
@@ -207,7 +208,7 @@ impl Graph {
         self.offsets[node as usize]
     }
 
-    /// Whom an end leads to.
+    /// The node at the other side of an end.
     ///
     /// # Panics
     /// If there is no such end.
@@ -216,7 +217,7 @@ impl Graph {
         self.ends[end][0]
     }
 
-    /// The number of the node at the neighbour that an end leads to.
+    /// The number of this node at the neighbour that an end leads to.
     ///
     /// # Panics
     /// If there is no such end.

@@ -1,4 +1,4 @@
-//! How long a bit is on its way, in integers: by a constant or by regions, with drawn jitter.
+//! Propagation delay, in integer arithmetic: constant or by region, with random jitter.
 
 mod region_table;
 
@@ -7,8 +7,8 @@ use region_table::{ONE_WAY_MS, WEIGHTS};
 
 pub use region_table::REGIONS;
 
-/// A keyed 64-bit mix (SplitMix64's finaliser over each word): equal keys give equal draws whatever
-/// else a run draws, so that another node or fault does not shift them.
+/// A keyed 64-bit mix (SplitMix64's finaliser over each word): equal keys give equal draws whatever else a
+/// run draws, so that adding a node or a fault does not shift them.
 #[inline]
 pub(crate) fn mix(words: [u64; 4]) -> u64 {
     let mut state = 0x616c_7068_6f72_6e31;
@@ -21,7 +21,7 @@ pub(crate) fn mix(words: [u64; 4]) -> u64 {
     state
 }
 
-/// A quick mix of two words, to tell things apart: nothing is drawn from it.
+/// A quick mix of two words, used only to distinguish things; nothing is drawn from it.
 #[inline]
 pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b ^ 0xbf58_476d_1ce4_e5b9);
@@ -29,11 +29,12 @@ pub(crate) fn fold(a: u64, b: u64) -> u64 {
     (folded ^ folded >> 32).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// Multiples of the mean in units of 2^-16, by 1024 equal parts of the probability: entry i is
-/// floor(2^16 * -ln(1 - (2i + 1) / 2048)), so that the mean of all is 2^16 less a fraction of a thousandth.
+/// Multiples of the mean in units of 2^-16, for 1024 equal parts of the probability: entry i is floor(2^16 *
+/// -ln(1 - (2i + 1) / 2048)), so that the mean of all entries is 2^16 minus a fraction of a thousandth.
 const EXPONENTIAL: [u32; 1024] = exponentials();
 
-/// In integers, as -ln of x / 2048 is ln(2) * (11 - log2 x), with one bit of the logarithm by each squaring.
+/// Computed in integers: -ln of x / 2048 is ln(2) * (11 - log2 x), with one bit of the logarithm from each
+/// squaring.
 const fn exponentials() -> [u32; 1024] {
     const SQUARINGS: u32 = 40;
     /// ln(2) in units of 2^-62.
@@ -67,9 +68,9 @@ pub(crate) fn exponential(mean: u64, draw: u64) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// Point `index` of a two-dimensional sequence that fills the square evenly (M. Roberts' R2 sequence,
-/// from the plastic number): each share of nodes gets its part up to a few, and another node does not
-/// move the others.
+/// Point `index` of a two-dimensional sequence that fills the square evenly (M. Roberts' R2 sequence, from
+/// the plastic number): each share gets its number of nodes with an error of a few, and adding a node does
+/// not move the others.
 pub(crate) fn spread(seed: u64, index: u32) -> (u64, u64) {
     let at = |step: u64, axis| {
         u64::from(index)
@@ -79,7 +80,8 @@ pub(crate) fn spread(seed: u64, index: u32) -> (u64, u64) {
     (at(0xc13f_a9a9_02a6_328f, 1), at(0x91e1_0da5_c79e_7b1d, 2))
 }
 
-/// Which of some weights a point of the unit interval, in units of 2^-64, falls into.
+/// Index of the weight into whose interval a point falls; the point is in the unit interval, in units of
+/// 2^-64.
 pub(crate) fn choose(weights: impl Iterator<Item = u32> + Clone, point: u64) -> usize {
     let total: u64 = weights.clone().map(u64::from).sum();
     let mut rest = ((u128::from(point) * u128::from(total)) >> 64) as u64;
@@ -148,12 +150,12 @@ impl Latency {
         }
     }
 
-    /// No message is on its way for less, and none for nothing.
+    /// Minimum latency of any message, never zero.
     pub(crate) fn least_ns(&self) -> u64 {
         self.base_ns.iter().copied().min().unwrap_or(0).max(1)
     }
 
-    /// Nanoseconds from a node to another one, without jitter.
+    /// Latency from one node to another in nanoseconds, without jitter.
     #[inline]
     pub(crate) fn base_ns(&self, from: u32, to: u32) -> u64 {
         if self.regions == 1 {
@@ -168,7 +170,7 @@ impl Latency {
         self.jitter_pct
     }
 
-    /// What jitter adds to `base_ns`, from 64 random bits.
+    /// Jitter to add to `base_ns`, from 64 random bits.
     #[inline]
     pub(crate) fn jitter_ns(&self, base_ns: u64, draw: u64) -> u64 {
         exponential(base_ns / 100 * u64::from(self.jitter_pct), draw)
@@ -190,7 +192,7 @@ mod tests {
             let exact = 65536.0 * -(-(2.0 * i as f64 + 1.0) / 2048.0).ln_1p();
             assert!((exact - f64::from(entry)).abs() <= 1.0, "{i}");
         }
-        // Every entry is as it always was, since runs are the same bytes on all machines.
+        // Every entry must stay the same, since runs produce the same bytes on all hosts.
         let digest = EXPONENTIAL
             .iter()
             .fold(0, |d, &e| fold(d ^ u64::from(e), 1));
@@ -218,7 +220,7 @@ mod tests {
                 "{found} {expected}"
             );
         }
-        // Another node moves none of the others.
+        // Adding a node moves none of the others.
         assert_eq!(
             Latency::regions_of(&latency, 3, 100_001)[..100_000],
             regions

@@ -1,35 +1,35 @@
 //! Runs broadcast, gossip and Horn under a virtual clock and a virtual network.
 //!
-//! | room | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | `bounds` | times that no protocol can beat |
-//! | `charge` | what computing takes: jobs in front of simulated cores |
-//! | `check` | who records deliveries and holds them to the rules |
-//! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
+//! | `bounds` | lower bounds on time that no protocol can beat |
+//! | `charge` | the cost of computing: jobs queued for simulated cores |
+//! | `check` | records deliveries and checks them against the rules |
+//! | [`compute`] | jobs: really executed, charged deterministically, identical ones only once |
 //! | `fault` | wrappers around honest state machines |
-//! | `gossip` | a model of gossipsub, and the two plainest ways beside it |
-//! | `graph` | who is connected to whom |
+//! | `gossip` | a model of gossipsub, plus the two simplest alternatives |
+//! | `graph` | which nodes are connected |
 //! | [`horn`] | votes, aggregates, collections and the block of a slot over the network |
-//! | [`latency`] | how long a bit is on its way |
-//! | `net` | queues at uplinks and downlinks, loss, windows, partitions |
-//! | [`report`] | what a run yields, its figures and its tables |
+//! | [`latency`] | propagation delay between nodes |
+//! | `net` | uplink and downlink queues, loss, windows, partitions |
+//! | [`report`] | the results of a run, its figures and its tables |
 //! | `role` | what one simulated node runs |
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
 //! | [`run`] | from a scenario and a seed to an outcome |
 //! | [`scenario`] | protocol, network, faults and seeds as data |
-//! | `slab` | things that several hold, once each |
+//! | `slab` | shared values, stored once each |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
-//! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
-//! | [`tree`] | votes gathered up a tree, to compare with two layers |
-//! | `voters` | which validators vote, and on which nodes they are |
-//! | `windows` | the events that wait: windows of the least latency, node by node |
-//! | [`world`] | all nodes under one virtual clock, in spans of a thread each |
+//! | [`sweep`] | the list of runs of a scenario, and their figures over the seeds |
+//! | [`tree`] | votes gathered up a tree, for comparison with two layers |
+//! | `voters` | which validators vote, and on which nodes they run |
+//! | `windows` | pending events, in windows of the minimum latency, node by node |
+//! | [`world`] | all nodes under one virtual clock, in spans of one thread each |
 //!
-//! A run is a function of its configuration and seed: the same configuration gives the same bytes,
-//! whatever the number of threads, because virtual time comes from cost formulas and never from a
-//! clock. A clock is read in [`compute`] alone, to report what the real work took.
+//! A run is a function of its configuration and seed: the same configuration gives the same bytes
+//! for any number of threads, because virtual time comes from cost formulas and never from a clock.
+//! Only [`compute`] reads a clock, to report how long the real work took.
 //!
-//! The simulator takes no decision of the protocol, and names no signature scheme.
+//! The simulator makes no protocol decisions and names no signature scheme.
 #![forbid(unsafe_code)]
 
 mod bounds;
@@ -62,7 +62,7 @@ pub mod world;
 
 pub use progress::Progress;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package README as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

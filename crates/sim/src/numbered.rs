@@ -1,8 +1,8 @@
-//! Things of consecutive numbers that do not begin at 0: those of the nodes of one span.
+//! Values with consecutive numbers that do not start at 0, such as those of the nodes of one span.
 
 use std::ops::{Index, IndexMut, Range};
 
-/// One thing for each number of a range, found by the number.
+/// One value for each number in a range, indexed by the number.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbered<T> {
     first: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    /// One for each number from `first` on.
+    /// One value for each number from `first` on.
     pub(crate) fn new(first: u32, items: Vec<T>) -> Self {
         Numbered { first, items }
     }
@@ -25,14 +25,14 @@ impl<T> Numbered<T> {
         self.items.is_empty()
     }
 
-    /// The thing of a number, none if it has none.
+    /// The value with this number, if there is one.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         let place = number.wrapping_sub(self.first) as usize;
         self.items.get_mut(place)
     }
 
-    /// All, by number.
+    /// All values, in order of number.
     #[inline]
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()

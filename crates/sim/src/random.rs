@@ -1,11 +1,11 @@
-//! Pseudo-random streams of a run: each has a label and a node, so that none shifts another.
+//! Pseudo-random streams of a run: each has a label and a node, so that none affects another.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 
 /// 32 bytes for a purpose: `SHA-256("alphorn-sim/1" || le64(seed) || label || le32(node))`. No
-/// label of the simulator is the beginning of another one.
+/// label in the simulator is a prefix of another.
 pub(crate) fn bytes(seed: u64, label: &str, node: u32) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(b"alphorn-sim/1");

@@ -1,6 +1,6 @@
-//! What a run yields, and the figures and tables made from it.
+//! The results of a run, and the figures and tables made from them.
 //!
-//! A node that never delivers counts as infinitely late: a quantile that it lies in is absent.
+//! A node that never delivers counts as infinitely late: any quantile that falls on it is absent.
 
 mod csv;
 pub mod html;
@@ -28,7 +28,7 @@ use manifest::{ChainFigures, Figures, VoteFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one node did.
+/// Record of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRecord {
     /// Its number.
@@ -37,34 +37,34 @@ pub struct NodeRecord {
     pub class: u16,
     /// Index of its region, 0 without regions.
     pub region: u8,
-    /// What it was: `source`, `relay`, or the name of a fault.
+    /// Its role: `source`, `relay`, or the name of a fault.
     pub role: &'static str,
-    /// When it first received a part of a payload, from the publication.
+    /// Time from publication until it first received a part of a payload.
     pub first_ns: Option<u64>,
-    /// When it had delivered the payload that was published last, from its publication.
+    /// Time from publication until it had delivered the payload published last.
     pub done_ns: Option<u64>,
-    /// Bytes that it sent, headers and control included.
+    /// Bytes sent, headers and control included.
     pub bytes_up: u64,
-    /// Bytes that it received.
+    /// Bytes received.
     pub bytes_down: u64,
-    /// Messages that it sent.
+    /// Messages sent.
     pub msgs: u64,
-    /// Bytes received that told it nothing.
+    /// Bytes received that carried nothing new.
     pub dup_bytes: u64,
-    /// Time of its cores.
+    /// Core time used.
     pub cpu_ns: u64,
-    /// Most bytes in its uplink's queue.
+    /// Maximum bytes in its uplink queue.
     pub queue_peak_bytes: u64,
-    /// Most bits sent in a second.
+    /// Maximum bits sent in any one second.
     pub peak_1s_up_bps: u64,
-    /// Most bits received in a second.
+    /// Maximum bits received in any one second.
     pub peak_1s_down_bps: u64,
-    /// Most time of cores in a second, of jobs of 20 µs and more.
+    /// Maximum core time in any one second of jobs of 20 µs or more.
     pub peak_1s_jobs_ns: u64,
 }
 
 impl NodeRecord {
-    /// What was counted of a node.
+    /// The record of a node from its counters.
     pub(crate) fn counted(node: u32, tally: &Tally) -> Self {
         NodeRecord {
             node,
@@ -81,10 +81,10 @@ impl NodeRecord {
     }
 }
 
-/// Bytes sent in one bin of time by messages of one kind.
+/// Bytes sent in one time bin by messages of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bin {
-    /// Begin of the bin.
+    /// Start of the bin.
     pub from_ns: u64,
     /// Kind of the messages.
     pub kind: &'static str,
@@ -95,7 +95,7 @@ pub struct Bin {
 }
 
 impl Bin {
-    /// What all nodes of a world sent.
+    /// All messages sent by the nodes of a world.
     pub(crate) fn all<R: Role, W: Probe<R>>(world: &World<R, W>) -> Vec<Bin> {
         let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
             from_ns: bin * BIN_NS,
@@ -107,105 +107,106 @@ impl Bin {
     }
 }
 
-/// Lower bounds of the time to deliver; no run can beat the first three. Files have them in milliseconds.
+/// Lower bounds on the delivery time; no run can beat the first three. Files give them in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Content: the largest over nodes of path latency and B over the node's downlink.
+    /// Content: the maximum over nodes of path latency plus B over the node's downlink.
     #[serde(rename = "lb1_ms", with = "units::as_ms")]
     pub lb1_ns: u64,
-    /// Source: latency and B over the source's uplink.
+    /// Source: latency plus B over the source's uplink.
     #[serde(rename = "lb2_ms", with = "units::as_ms")]
     pub lb2_ns: u64,
-    /// Capacity: latency and (n - 1)·B over the sum of all uplinks.
+    /// Capacity: latency plus (n - 1)·B over the sum of all uplinks.
     #[serde(rename = "lb3_ms", with = "units::as_ms")]
     pub lb3_ns: u64,
-    /// Reach, with one chunk a peer: hops of latency and B over the slower direction.
+    /// Reach, with one chunk per peer: latency of the hops plus B over the slower direction.
     #[serde(rename = "lb4_ms", with = "units::as_ms")]
     pub lb4_ns: u64,
 }
 
-/// What became of bad messages, as honest nodes saw it.
+/// How honest nodes handled bad messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adversity {
-    /// Messages that honest nodes refused, by reason; those of reasons that never came are left out.
+    /// Messages that honest nodes rejected, by reason; reasons that never occurred are left out.
     pub refused: BTreeMap<String, u64>,
     /// Reports of honest nodes about a neighbour, by reason.
     pub reports: BTreeMap<String, u64>,
-    /// Nodes that an honest one has proof against.
+    /// Number of nodes against which an honest node has proof.
     pub accused: u32,
-    /// Honest nodes with proof against a source.
+    /// Number of honest nodes with proof against a source.
     pub evidence: u32,
 }
 
-/// What a run yields.
+/// Outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
-    /// Bytes of all payloads that every node should deliver.
+    /// Total bytes of all payloads that every node should deliver.
     pub payload_bytes: u64,
     /// A record of each node, by its number.
     pub nodes: Vec<NodeRecord>,
-    /// From publication to delivery, for each honest node that is up and each payload; absent if it
-    /// never delivered.
+    /// Time from publication to delivery, for each payload and each honest node that is up; absent if the
+    /// node never delivered it.
     pub delays_ns: Vec<Option<u64>>,
     /// Bytes sent by message kind over time.
     pub series: Vec<Bin>,
-    /// Payload bytes received for the first time, at all nodes.
+    /// Payload bytes received for the first time, over all nodes.
     pub useful_bytes: u64,
-    /// Whether the run ended while messages were on the way: what was sent is then a part.
+    /// Whether the run ended while messages were in flight, so that the bytes sent are incomplete.
     pub sent_truncated: bool,
     /// Lower bounds.
     pub bounds: Bounds,
-    /// What became of bad messages.
+    /// How honest nodes handled bad messages.
     pub adversity: Adversity,
-    /// Events handled.
+    /// Number of events handled.
     pub events: u64,
-    /// Messages that nodes received.
+    /// Number of messages received by nodes.
     pub received: u64,
     /// Hash of the events.
     pub event_hash: u64,
-    /// What the run says about its question, in one line; empty if nothing.
+    /// The run's answer to its question, in one line; empty if there is none.
     pub verdict: String,
-    /// What became of the votes, if it is a slot.
+    /// Outcome of the votes, for a run of a slot.
     pub votes: Option<Votes>,
-    /// What became of the chain, if it is several slots.
+    /// Outcome of the chain, for a run of several slots.
     pub chain: Option<ChainFigures>,
-    /// What classes of nodes carried and computed.
+    /// Traffic and computing load by class of nodes.
     pub loads: Loads,
 }
 
-/// What became of the votes of a slot.
+/// Outcome of the votes of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Votes {
     /// Votes cast.
     pub cast: u64,
-    /// Those in the next block.
+    /// Number of those included in the next block.
     pub in_block: u64,
-    /// From the begin of the phase of votes until the proposer has two thirds of them; absent if never.
+    /// Time from the start of the voting phase until the proposer has two thirds of the votes; absent if
+    /// never.
     pub two_thirds_ns: Option<u64>,
     /// The same for 99 %.
     pub most_ns: Option<u64>,
-    /// Slots of the run, of which these are the last one's.
+    /// Number of slots in the run; the figures above are for the last one.
     pub slots: u32,
-    /// Connections of the node in the middle, and of the one with most, over all slots of the run.
+    /// Connections of the median node and of the node with the most, over all slots of the run.
     pub connections: [u64; 2],
 }
 
-/// The value that `permille` of the sorted values do not exceed (nearest rank).
+/// The value not exceeded by `permille` of the sorted values (nearest rank).
 pub(crate) fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied()
 }
 
-/// The same of values in any order; 0 of none.
+/// The same for values in any order; 0 if there are none.
 pub(crate) fn quantile_of(values: impl Iterator<Item = u64>, permille: usize) -> u64 {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();
     quantile(&values, permille).unwrap_or(0)
 }
 
-/// Times in order; an absent one is late.
+/// Times in ascending order; absent ones count as late.
 pub(crate) struct Times(Vec<u64>);
 
 impl Times {
@@ -215,14 +216,14 @@ impl Times {
         Times(times)
     }
 
-    /// The time that `permille` of them do not exceed; none if that one is absent.
+    /// The time not exceeded by `permille` of them; none if that one is absent.
     pub(crate) fn at(&self, permille: usize) -> Option<u64> {
         quantile(&self.0, permille).filter(|&time| time != u64::MAX)
     }
 }
 
 impl Outcome {
-    /// What a world counted, with the records of its nodes.
+    /// The counters of a world, with the records of its nodes.
     pub(crate) fn counted<R: Role, W: Probe<R>>(
         world: &World<R, W>,
         seed: u64,
@@ -243,7 +244,7 @@ impl Outcome {
         }
     }
 
-    /// The figures of the run.
+    /// The summary figures of the run.
     pub fn summary(&self) -> Figures {
         let delays = Times::of(self.delays_ns.iter().copied());
         let at = |permille| delays.at(permille);
@@ -290,21 +291,21 @@ impl Outcome {
     }
 }
 
-/// What was expected of a figure, and what was found.
+/// An expectation about a figure, and the value found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// The figure.
+    /// Name of the figure.
     pub name: &'static str,
-    /// What was expected of it.
+    /// Expected value.
     pub expected: String,
-    /// What it is.
+    /// Value found.
     pub found: String,
-    /// Whether that is as expected.
+    /// Whether the expectation holds.
     pub holds: bool,
 }
 
 impl Figures {
-    /// All that was expected of figures.
+    /// All expectations about figures.
     pub fn expected(&self, expect: &Expect) -> Vec<Expected> {
         let times = [
             ("t50", self.t50_ns, expect.t50_ms_max),
@@ -345,7 +346,7 @@ impl Figures {
         times.chain(ratios).chain(delivered).collect()
     }
 
-    /// What was expected and does not hold, a line each.
+    /// The expectations that do not hold, one per line.
     pub fn failures(&self, expect: &Expect) -> Vec<String> {
         let all = self.expected(expect).into_iter();
         let line =

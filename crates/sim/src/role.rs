@@ -1,8 +1,8 @@
 //! What one simulated node runs: a stack of state machines under static dispatch.
 //!
-//! A [`Role`] is the contract of the protocol (one entry, one deadline, effects as data) with the types
-//! that a simulation needs to know: what a message weighs, which jobs there are, what is delivered.
-//! [`World`](crate::world::World) drives roles; it decides nothing that a protocol decides.
+//! A [`Role`] is the protocol contract (one entry point, one deadline, effects as data) plus the types that a
+//! simulation needs to know: the size of a message, the kinds of jobs, the deliveries.
+//! [`World`](crate::world::World) drives roles and makes no protocol decisions itself.
 //!
 //! | file | role |
 //! |---|---|
@@ -21,51 +21,51 @@ use alphorn_types::Time;
 use alphorn_worker::{End, Request};
 use std::fmt::Debug;
 
-/// What nodes send each other, as the network sees it. A copy is cheap: what is large is shared.
+/// A message between nodes, as the network sees it. Copies are cheap because large parts are shared.
 pub trait Wire: Clone + Debug + Send {
-    /// Names of the kinds of messages, at most 64.
+    /// Names of the message kinds, at most 64.
     const KINDS: &'static [&'static str];
 
-    /// Whether any of them is paced ([`Wire::is_paced`]).
+    /// Whether any message is paced ([`Wire::is_paced`]).
     const PACES: bool = false;
 
-    /// Bytes of the encoding, without what the network puts around it.
+    /// Size of the encoding in bytes, without network overhead.
     fn wire_bytes(&self) -> u64;
 
     /// Index into [`Wire::KINDS`].
     fn kind(&self) -> usize;
 
-    /// Whether it brings a part of a payload.
+    /// Whether the message carries part of a payload.
     fn has_payload(&self) -> bool;
 
-    /// Whether its sender waits for [`Input::SendReady`] when it has left the uplink. Such messages
-    /// never leave as one transmission with others.
+    /// Whether the sender waits for [`Input::SendReady`] once the message has left the uplink. Such messages
+    /// are never merged with others into one transmission.
     fn is_paced(&self) -> bool {
         false
     }
 
-    /// Whether another message is surely this one: then both are kept once.
+    /// Whether another message is certain to be identical, so that both can be stored once.
     #[inline]
     fn is_same(&self, _other: &Self) -> bool {
         false
     }
 }
 
-/// What a job does, and what it costs.
+/// The work of a job, and its cost.
 ///
-/// Virtual time is charged by [`Features::prior_ns`] alone, 0 for work that is done at once.
+/// Virtual time is charged only by [`Features::prior_ns`], which is 0 for work that is instantaneous.
 pub trait Labour: Schedulable + Debug + Send {
-    /// What it yields.
+    /// Result of the work.
     type Product: Debug;
 
-    /// Its name in traces.
+    /// Name in traces.
     fn name(&self) -> &'static str;
 
-    /// Does it.
+    /// Does the work.
     fn run(self) -> Self::Product;
 }
 
-/// A job about no group that never loses its value.
+/// Makes a request for a job that belongs to no group and never loses its value.
 pub(crate) fn request<W>(session: SessionId, class: Class, work: W) -> Request<W> {
     Request {
         client: 0,
@@ -81,169 +81,169 @@ pub(crate) fn request<W>(session: SessionId, class: Class, work: W) -> Request<W
     }
 }
 
-/// What happens to a role.
+/// An input to a role.
 #[derive(Debug)]
 pub enum Input<R: Role> {
-    /// A message of a neighbour.
+    /// A message from a neighbour.
     Message {
         /// The neighbour, by the node's number for it.
         from: Peer,
         /// The message.
         message: R::Message,
     },
-    /// A paced message to a neighbour has left the uplink, or the queue.
+    /// A paced message to a neighbour has left the uplink or the queue.
     SendReady {
         /// The neighbour.
         peer: Peer,
     },
-    /// A neighbour is connected.
+    /// A neighbour has connected.
     PeerUp {
         /// The neighbour.
         peer: Peer,
     },
-    /// A neighbour is gone.
+    /// A neighbour has disconnected.
     PeerDown {
         /// The neighbour.
         peer: Peer,
     },
-    /// A job ended; each [`Output::Spawn`] is answered by exactly one.
+    /// A job has ended. Each [`Output::Spawn`] is answered exactly once.
     Finished {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// How.
+        /// How it ended.
         end: End,
-        /// What it yields; present if it ran.
+        /// Its result; present if it ran.
         product: Option<<R::Work as Labour>::Product>,
-        /// Inputs that were cut off.
+        /// Number of inputs that were cut off.
         leftover: u32,
     },
-    /// The time given by [`Role::next_deadline`] has come.
+    /// The time returned by [`Role::next_deadline`] has been reached.
     Deadline,
-    /// Somebody above wants something, as to publish.
+    /// A command from the layer above, such as to publish.
     Command(R::Command),
 }
 
-/// What a role wants done.
+/// An effect requested by a role.
 #[derive(Debug)]
 pub enum Output<R: Role> {
-    /// Send a message to some neighbours, in the order of [`Peers::iter`].
+    /// Sends a message to some neighbours, in the order of [`Peers::iter`].
     Send {
         /// The receivers, by the node's numbers for them.
         to: Peers,
         /// The message.
         message: R::Message,
-        /// Its priority in the uplink, best first, below [`PRIORITIES`](crate::net::PRIORITIES).
+        /// Priority in the uplink, best first, below [`PRIORITIES`](crate::net::PRIORITIES).
         priority: u8,
     },
-    /// Take messages that wait for a neighbour out of the uplink's queue.
+    /// Removes messages waiting for a neighbour from the uplink queue.
     Cancel {
         /// The neighbour.
         peer: Peer,
-        /// Which, by [`Role::cancels`].
+        /// Which messages, as decided by [`Role::cancels`].
         what: R::Cancel,
     },
-    /// Run a job.
+    /// Runs a job.
     Spawn {
-        /// Its number, given by the role.
+        /// Job number, assigned by the role.
         job: JobId,
-        /// What the scheduler must know. Not in place: outputs are moved, and most of them are no jobs.
+        /// Information for the scheduler. Boxed because outputs are moved and most of them are not jobs.
         request: Box<Request<R::Work>>,
     },
-    /// It worked itself, for so long: the processor that handles messages is busy then, and what the node sends
-    /// next leaves when it is not any more.
+    /// The role did work itself for this long. The processor that handles messages is busy during that time,
+    /// and the node's next messages leave once it is free again.
     Spend {
-        /// Nanoseconds of one core at the cost table's speed.
+        /// Nanoseconds of one core at the speed of the cost table.
         cost_ns: u64,
     },
-    /// Give up the jobs of a session.
+    /// Abandons the jobs of a session.
     CancelSession {
         /// The session.
         session: SessionId,
     },
-    /// Something was delivered.
+    /// A delivery.
     Deliver(R::Delivery),
     /// A neighbour misbehaved.
     Report {
         /// The neighbour.
         peer: Peer,
-        /// The name of the reason.
+        /// Name of the reason.
         reason: &'static str,
     },
-    /// Proof that somebody contradicted itself.
+    /// Proof that a participant contradicted itself.
     Evidence,
 }
 
-/// One simulated node under the contract of the protocol.
+/// One simulated node that implements the protocol contract.
 pub trait Role: Debug + Send + Sized {
-    /// What is sent.
+    /// Messages between nodes.
     type Message: Wire;
-    /// What is asked of it from above.
+    /// Commands from the layer above.
     type Command: Debug + Send;
-    /// Names messages that need not be sent any more.
+    /// Identifies messages that no longer need to be sent.
     type Cancel: Debug + Send;
-    /// Its jobs.
+    /// The work of its jobs.
     type Work: Labour;
-    /// What it delivers.
+    /// Its deliveries.
     type Delivery: Debug + Send;
 
-    /// Takes an input. Time never goes back. Never blocks, never fails.
+    /// Handles an input. Time never goes backwards. Never blocks, never fails.
     fn handle(&mut self, now: Time, input: Input<Self>);
 
-    /// The next effect, none when all are drained.
+    /// Returns the next effect, or none once all are drained.
     fn poll_output(&mut self) -> Option<Output<Self>>;
 
-    /// When [`Input::Deadline`] is due; pulled after each input.
+    /// When [`Input::Deadline`] is due; polled after each input.
     fn next_deadline(&self) -> Option<Time>;
 
-    /// Takes a message of which nothing follows but counts, as a copy of what is here: no effect, no
-    /// other deadline. False, and nothing done, if more may follow: then it comes by [`Role::handle`].
+    /// Handles a message that only affects counters, such as a duplicate: no effect, no change of deadline.
+    /// Returns false and does nothing if more may follow; the message then goes to [`Role::handle`].
     #[inline]
     fn absorb(&mut self, _from: Peer, _message: &Self::Message) -> bool {
         false
     }
 
-    /// Whether [`Output::Cancel`] of `what` means this message.
+    /// Whether [`Output::Cancel`] of `what` covers this message.
     fn cancels(_what: &Self::Cancel, _message: &Self::Message) -> bool {
         false
     }
 
-    /// Whether this reason of [`Output::Report`] is proof: no honest neighbour ever gives it, however
-    /// slow it is.
+    /// Whether this [`Output::Report`] reason is proof: an honest neighbour never causes it, however slow it
+    /// is.
     fn is_proof(_reason: &str) -> bool {
         false
     }
 
-    /// Bytes received so far that told it nothing.
+    /// Bytes received so far that carried nothing new.
     fn duplicate_bytes(&self) -> u64 {
         0
     }
 
-    /// What it refused so far: names of reasons, and how often.
+    /// Rejections so far: names of reasons with their counts.
     fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
         std::iter::empty()
     }
 }
 
-/// The number of the first job of a node after so many restarts: results of jobs before a restart have
-/// lower ones.
+/// Number of a node's first job after the given number of restarts. Jobs from before a restart have lower
+/// numbers.
 pub(crate) fn first_job(restarts: u32) -> u64 {
     u64::from(restarts) << 32
 }
 
-/// Publish a payload.
+/// Command to publish a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Publish {
-    /// Its number, in the order of publication.
+    /// Its number, in order of publication.
     pub item: u32,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// A payload was delivered.
+/// A payload that was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
     /// Its number.
     pub item: u32,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }

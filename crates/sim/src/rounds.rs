@@ -1,13 +1,12 @@
 //! The published model of coded broadcast in synchronous rounds (ethresear.ch 21370, January 2025).
 //!
-//! Every node draws its out-neighbours uniformly with replacement. In a round all messages are made
-//! from the state at its start, then delivered in the order (sender, neighbour). There is no latency,
-//! no bandwidth and no loss: a round is a hop. This is a count, not a simulation of a network; the
-//! reports say so.
+//! Every node draws its out-neighbours uniformly with replacement. In a round, all messages are created from the
+//! state at its start, then delivered in the order (sender, neighbour). There is no latency, no bandwidth limit and
+//! no loss: a round is a hop. This is a count, not a simulation of a network; the reports say so.
 //!
-//! The published comparison lets gossip send again in every round, and stops counting the code at
-//! completion. Like for like, both send once and are counted until nothing moves:
-//! [`Sending::Once`] with [`Stop::Quiescence`].
+//! The published comparison lets gossip send again in every round, and stops counting the code at completion. For a
+//! like-for-like comparison, both send once and are counted until nothing is left to send: [`Sending::Once`] with
+//! [`Stop::Quiescence`].
 
 use crate::random;
 use alphorn_proto::rlnc::{
@@ -16,19 +15,19 @@ use alphorn_proto::rlnc::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-/// Most nodes of a run.
+/// Maximum number of nodes in a run.
 pub const NODES_MAX: u32 = 1 << 20;
-/// Most connections of a run, all out-neighbours of all nodes: 512 MB for the graph.
+/// Maximum number of connections in a run, which is all out-neighbours of all nodes: 512 MB for the graph.
 pub const LINKS_MAX: u64 = 1 << 27;
-/// Most rounds of a run: a run that needs more has nodes that nobody sends to.
+/// Maximum number of rounds in a run: a run that needs more has nodes without in-neighbours.
 pub(crate) const ROUNDS_MAX: u32 = 200;
 
 /// How a payload travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Whole, by nodes that have it.
+    /// Whole, sent by nodes that have it.
     Gossip,
-    /// As combinations of `chunks` source chunks, by nodes that have any.
+    /// As combinations of `chunks` source chunks, sent by nodes that have any.
     Rlnc {
         /// Source chunks, 1 to 64.
         chunks: u16,
@@ -44,12 +43,12 @@ pub enum Sending {
     Every,
 }
 
-/// When the count ends.
+/// When counting ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// After the round in which this share of the nodes, in percent, is complete.
     Percent(u8),
-    /// When nobody sends any more.
+    /// When no node sends any more.
     Quiescence,
 }
 
@@ -58,15 +57,15 @@ pub enum Stop {
 pub struct Model {
     /// Number of nodes, 2 to [`NODES_MAX`]; node 0 is the source.
     pub nodes: u32,
-    /// Out-neighbours that each node draws, 1 to 1,000; those of all nodes are [`LINKS_MAX`] at most.
+    /// Out-neighbours that each node draws, 1 to 1,000; at most [`LINKS_MAX`] over all nodes.
     pub degree: u16,
-    /// Payload bytes.
+    /// Size of the payload in bytes.
     pub payload_bytes: u32,
-    /// What travels.
+    /// What is sent.
     pub kind: Kind,
     /// When nodes send.
     pub sending: Sending,
-    /// When the count ends.
+    /// When counting ends.
     pub stop: Stop,
 }
 
@@ -80,12 +79,12 @@ pub enum ModelError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The least allowed.
+        /// Minimum allowed.
         min: u64,
-        /// The most allowed.
+        /// Maximum allowed.
         max: u64,
     },
-    /// The payload cannot be cut so.
+    /// The payload cannot be split this way.
     #[error("payload: {0}")]
     Cut(#[from] HeaderError),
     /// Nodes that send in every round never stop by themselves.
@@ -93,20 +92,20 @@ pub enum ModelError {
     Endless,
 }
 
-/// What a run of the model counts.
+/// Counts of one run of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rounds {
     /// Number of nodes.
     pub nodes: u32,
-    /// Rounds until the last node that completes was complete (or the share asked for was).
+    /// Rounds until the last node to complete was complete (or the requested share was).
     pub hops: u32,
-    /// Whether the stop was reached; if not, the graph does not allow it.
+    /// Whether the stop condition was reached; if not, the graph does not allow it.
     pub reached: bool,
     /// Complete nodes after each round, the source included.
     pub complete: Vec<u32>,
     /// Bytes sent by all nodes.
     pub sent_bytes: u64,
-    /// Bytes of deliveries that told the receiver nothing, at all nodes.
+    /// Bytes of deliveries that carried nothing new to the receiver, over all nodes.
     pub wasted_bytes: u64,
 }
 
@@ -114,7 +113,7 @@ impl Model {
     /// Counts one run.
     ///
     /// # Errors
-    /// [`ModelError`] outside the bounds.
+    /// [`ModelError`] if the model is out of bounds.
     pub fn run(&self, seed: u64) -> Result<Rounds, ModelError> {
         self.check()?;
         let graph = Graph::draw(self.nodes, self.degree, seed);
@@ -230,19 +229,19 @@ impl Graph {
     }
 }
 
-/// Uniform below `bound`: the high half of a product, whose bias of `bound`/2^64 nobody sees.
+/// Uniform below `bound`: the high half of a product, with a negligible bias of `bound`/2^64.
 fn below(rng: &mut ChaCha8Rng, bound: u32) -> u32 {
     let product = u128::from(rng.next_u64()) * u128::from(bound);
     (product >> 64) as u32
 }
 
-/// What nodes hold, and what they tell each other.
+/// State of the nodes, and the messages between them.
 trait Spread {
     type Message;
     fn may_send(&self, node: usize) -> bool;
     fn make(&mut self, node: usize) -> Self::Message;
     fn message_bytes(&self) -> u64;
-    /// Whether the message told the node anything.
+    /// Whether the message carried anything new for the node.
     fn deliver(&mut self, node: usize, message: Self::Message) -> bool;
     fn is_complete(&self, node: usize) -> bool;
 }
@@ -369,7 +368,8 @@ mod tests {
         }
     }
 
-    /// Hops equal, and mean waste a node within four standard deviations of the one of 20 other seeds.
+    /// Checks that hops are equal and that the mean waste per node is within four standard deviations of that of 20
+    /// other seeds.
     fn holds(model: Model, seeds: u64, hops: u32, mean: u64, deviation: u64) {
         (1..=seeds).into_par_iter().for_each(|seed| {
             let rounds = model.run(seed).unwrap();
@@ -426,7 +426,7 @@ mod tests {
         let gossip_waste = waste(gossip(8, Sending::Once, Stop::Quiescence));
         let rlnc_waste = waste(rlnc(80, Sending::Once, Stop::Quiescence));
         assert!(gossip_waste.abs_diff(69_969) <= 4 * 13, "{gossip_waste}");
-        // 80 chunks of a tenth each, less the ten that tell something; a sender skips itself.
+        // 80 chunks of a tenth each, minus the ten that are new; a sender skips itself.
         assert!((69_900..=70_000).contains(&rlnc_waste), "{rlnc_waste}");
         let six = waste(gossip(6, Sending::Once, Stop::Quiescence));
         assert!(six.abs_diff(49_879) <= 4 * 25, "{six}");
@@ -437,8 +437,8 @@ mod tests {
         let ten = rlnc(10, Sending::Every, Stop::Percent(99)).run(1).unwrap();
         assert_eq!((ten.hops, ten.reached), (8, true));
         let six = rlnc(6, Sending::Every, Stop::Percent(99)).run(1).unwrap();
-        // 1.5 % of the nodes have one in-neighbour, so some of them are among the first 99 %: a chunk a round, five
-        // rounds after the source's first.
+        // 1.5 % of the nodes have one in-neighbour, so some of them are among the first 99 %: they get one chunk a
+        // round, five rounds after the source's first.
         assert_eq!((six.hops, six.reached), (15, true));
         assert!(
             six.complete[9] > 9_500,
@@ -449,7 +449,7 @@ mod tests {
             ..rlnc(6, Sending::Every, Stop::Percent(99))
         };
         assert_eq!(fewer.run(1).unwrap().hops, 10, "a round a chunk");
-        // e^-6 of the nodes have no in-neighbour: they wait for ever.
+        // A fraction e^-6 of the nodes have no in-neighbour and wait forever.
         let few = Model {
             nodes: 1000,
             ..rlnc(6, Sending::Every, Stop::Percent(100))

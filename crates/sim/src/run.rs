@@ -25,13 +25,13 @@ use alphorn_types::trace::Record;
 use setup::Setup;
 use std::ops::ControlFlow;
 
-/// Events between two looks of an observer, and so many that their trace is no burden.
+/// Events between two calls to an observer, few enough that their trace stays small.
 const LOOK_EVENTS: u64 = 1 << 18;
 const TRACED_EVENTS: u64 = 1 << 12;
-/// Most nodes of a run with real bytes.
+/// Maximum number of nodes in a run with real bytes.
 pub(crate) const BYTES_NODES_MAX: u32 = 1000;
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time.
@@ -40,40 +40,40 @@ pub struct Progress {
     pub events: u64,
     /// Payloads delivered, over all nodes.
     pub deliveries: u64,
-    /// Deliveries if every node gets every payload.
+    /// Number of deliveries if every node gets every payload.
     pub deliveries_max: u64,
 }
 
-/// Waits for a run.
+/// Observer of a run.
 pub trait Observe {
-    /// The nodes stand, the first event is next.
+    /// Called when the nodes have been created, before the first event.
     fn begins(&mut self) {}
 
-    /// Called every quarter million events; a break ends the run with [`RunError::Stopped`], as when
-    /// its real time is over, which only the caller knows.
+    /// Called every quarter million events. A break ends the run with [`RunError::Stopped`], for example when its
+    /// wall-clock time is over, which only the caller knows.
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
 
-    /// Threads that the run may take; what comes of it does not depend on them.
+    /// Number of threads that the run may use; the outcome does not depend on it.
     fn threads(&self) -> usize {
         1
     }
 
-    /// Of which nodes everything is told to [`Observe::trace`]; asked again before each look.
+    /// Nodes that are traced completely to [`Observe::trace`]; queried again before each call.
     fn traces(&self) -> Option<Traced> {
         None
     }
 
-    /// How much of a run of slots is told to [`Observe::trace`], as a live node tells of them; the same for the
-    /// whole run.
+    /// Detail of the trace that a run of slots sends to [`Observe::trace`], in the same form as a live node;
+    /// constant for the whole run.
     fn slots(&self) -> TraceLevel {
         TraceLevel::None
     }
 
-    /// What happened since the last time, in the order of time.
+    /// Receives what happened since the last call, in order of time.
     fn trace(&mut self, _records: Vec<Record>) {}
 }
 
-/// Nobody waits.
+/// The null observer.
 impl Observe for () {
     fn progress(&mut self, _: &Progress) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -83,16 +83,16 @@ impl Observe for () {
 /// Why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The graph cannot be made.
+    /// The graph cannot be constructed.
     #[error(transparent)]
     Graph(#[from] GraphError),
     /// A node has more neighbours than a mesh can have.
     #[error(transparent)]
     Peers(#[from] TooManyPeers),
-    /// Parameters that no mesh can have.
+    /// Parameters that are invalid for a mesh.
     #[error("protocol: {0}")]
     Mesh(#[from] gossip::ConfigError),
-    /// A table of costs is none.
+    /// A cost table is missing or invalid.
     #[error(transparent)]
     Costs(#[from] CostsError),
     /// No honest node of the class can be a source.
@@ -101,26 +101,26 @@ pub enum RunError {
         /// The class asked for.
         class: Option<String>,
     },
-    /// Too many payloads times nodes.
+    /// The product of payloads and nodes is too large.
     #[error("payloads times nodes = {value}, must be at most {max}")]
     Deliveries {
-        /// How many.
+        /// Value given.
         value: u64,
-        /// The bound.
+        /// Maximum allowed.
         max: u64,
     },
     /// Too many nodes for real bytes.
     #[error("sim.nodes = {value} with real bytes, must be at most {max}")]
     BytesNodes {
-        /// How many.
+        /// Number given.
         value: u32,
-        /// The bound.
+        /// Maximum allowed.
         max: u32,
     },
-    /// A fault that no node has.
+    /// A fault whose share is less than one node.
     #[error(transparent)]
     NoNode(#[from] NoNode),
-    /// A fault that nodes of this protocol cannot have.
+    /// A fault that is not available in this protocol.
     #[error("fault {fault} does not exist for protocol {protocol}")]
     Unfit {
         /// The fault.
@@ -128,26 +128,26 @@ pub enum RunError {
         /// The protocol.
         protocol: &'static str,
     },
-    /// Parameters that no broadcast can have.
+    /// Parameters that are invalid for a broadcast.
     #[error("protocol: {0}")]
     Broadcast(#[from] broadcast::ConfigError),
-    /// A payload that no code takes.
+    /// A payload that is too large for every code.
     #[error("traffic.bytes = {value}, codes take at most {max}")]
     Payload {
-        /// Its bytes.
+        /// Size in bytes.
         value: u64,
-        /// The bound.
+        /// Maximum allowed.
         max: u64,
     },
-    /// More chunks than the code has.
+    /// More chunks than the code supports.
     #[error("protocol.chunks = {value}, this code has at most {max}")]
     Chunks {
-        /// How many.
+        /// Number given.
         value: u32,
-        /// The bound.
+        /// Maximum allowed.
         max: u32,
     },
-    /// A policy that nobody knows.
+    /// An unknown policy.
     #[error("protocol.policy = {name:?}, known are auto and {}", policies())]
     Policy {
         /// Its name.
@@ -159,29 +159,29 @@ pub enum RunError {
     /// The tree cannot be run.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A bound of the world was passed.
+    /// A limit of the world was exceeded.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// A rule was broken: an error of the simulator or of a protocol.
+    /// A rule was violated, which is an error in the simulator or in a protocol.
     #[error("seed {seed}, event {event}: {violation}")]
     Violation {
         /// The seed.
         seed: u64,
-        /// The number of the event.
+        /// Number of the event.
         event: u64,
-        /// The rule.
+        /// The violation.
         violation: Violation,
     },
-    /// The observer ended the run.
+    /// The observer stopped the run.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// The observer of a run ended it.
+/// The observer of a run stopped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stopped after {events} events at {at_ns} ns of virtual time")]
 pub struct Stopped {
-    /// Events so far.
+    /// Number of events so far.
     pub events: u64,
     /// Virtual time.
     pub at_ns: u64,
@@ -214,23 +214,23 @@ pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<
     }
 }
 
-/// The nodes of a run, before anything happens.
+/// The nodes of a run, before the first event.
 struct Nodes<R> {
     setup: Setup,
     roles: Vec<R>,
-    /// To how many neighbours a node sends a payload, and in how many pieces: for the bound of reach.
+    /// Number of neighbours to which a node sends a payload, and the number of pieces, for the reach bound.
     degree: u64,
     chunks: u64,
-    /// Whether they learn of their neighbours when the run begins; else they know them.
+    /// Whether nodes learn of their neighbours at the start of the run; otherwise they already know them.
     learn: bool,
-    /// A node that begins anew.
+    /// Creates a node after a restart.
     anew: Box<Anew<R>>,
 }
 
-/// Makes a node from the connections, its number, and which restart of it this is.
+/// Creates a node from the connections, its number, and the number of the restart.
 type Anew<R> = dyn Fn(&Graph, u32, u32) -> R;
 
-/// From nodes to what comes of them: the world, its payloads and faults, the run, the outcome.
+/// From nodes to outcome: builds the world with its payloads and faults, runs it and collects the results.
 fn go<R>(
     scenario: &Scenario,
     nodes: Nodes<R>,
@@ -283,7 +283,7 @@ where
     Ok(outcome(scenario, setup, &world, bounds, pause))
 }
 
-/// What no protocol can beat, and the yardstick of codes.
+/// Bounds that no protocol can beat, and the reference for codes.
 fn bounds<R>(scenario: &Scenario, nodes: &Nodes<R>, lower_bounds: &[LowerBounds]) -> Bounds {
     let (setup, hop_ns) = (&nodes.setup, nodes.setup.least_hop_ns());
     let (degree, chunks, bytes) = (nodes.degree, nodes.chunks, scenario.traffic.bytes);
@@ -302,7 +302,7 @@ fn bounds<R>(scenario: &Scenario, nodes: &Nodes<R>, lower_bounds: &[LowerBounds]
     }
 }
 
-/// Threads of a run: one where it may have to stop at any event, or tells its events by number.
+/// Number of threads of a run: one if it may have to stop at any event or traces its events by number.
 pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
     match scenario.sim.stop {
         Stop::Events(_) => 1,
@@ -311,11 +311,11 @@ pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
     }
 }
 
-/// Runs a world to its end, that of the scenario or `until` if it names no time, and shows it to the observer now
-/// and then. `look` says how much is delivered, of how much, or that a rule is broken.
+/// Runs a world to its end, which is that of the scenario or `until` if the scenario gives no time, and calls the
+/// observer at intervals. `look` returns the number of deliveries and their maximum, or a rule violation.
 ///
 /// # Errors
-/// A bound of the world, a broken rule, or an observer that has seen enough.
+/// A limit of the world was exceeded, a rule was violated, or the observer stopped the run.
 pub(crate) fn drive<R: Role, W: Probe<R>>(
     world: &mut World<R, W>,
     stop: Stop,
@@ -343,7 +343,7 @@ pub(crate) fn drive<R: Role, W: Probe<R>>(
     }
 }
 
-/// Runs on to the next look of an observer ([`Pause::Events`]), or to the end.
+/// Runs until the next call to the observer ([`Pause::Events`]) or to the end.
 fn step<R: Role, W: Probe<R>>(
     world: &mut World<R, W>,
     stop: Stop,
@@ -376,7 +376,7 @@ fn step<R: Role, W: Probe<R>>(
     }
 }
 
-/// What the world has to tell.
+/// Collects the results of the world.
 fn outcome<R>(
     scenario: &Scenario,
     setup: &Setup,

@@ -1,8 +1,8 @@
 //! A scenario: protocol, network, faults, traffic and seeds as data, read from TOML.
 //!
-//! Every key carries its unit, unknown keys are errors, and every number has a bound that its error
-//! names. The canonical form has every default written out, so that two texts that mean the same run
-//! have one hash.
+//! Every key carries its unit, unknown keys are errors, and every number has bounds that its error
+//! message states. The canonical form writes out every default, so that two texts that describe the
+//! same run have the same hash.
 
 mod bounds;
 mod drawn;
@@ -22,27 +22,27 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// The version of the format.
+/// Version of the format.
 pub const SCHEMA: u32 = 1;
-/// Most bytes of a scenario's text.
+/// Maximum size of a scenario's text in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Most points of a sweep, seeds included.
+/// Maximum number of points in a sweep, seeds included.
 pub const POINTS_MAX: u64 = 1_000_000;
 
-/// One experiment: a run for each seed, and for each point of its sweep.
+/// One experiment: a run for each seed and each point of its sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Its name, which is also its file's.
+    /// Name of the scenario, which is also its file name.
     pub name: String,
-    /// [`SCHEMA`].
+    /// Must be [`SCHEMA`].
     pub schema: u32,
-    /// What it shows, in a sentence.
+    /// What the scenario shows, in one sentence.
     #[serde(default)]
     pub about: String,
-    /// Nodes, seeds and when a run ends.
+    /// Nodes, seeds and stop condition.
     pub sim: Sim,
-    /// Who is connected to whom.
+    /// Which nodes are connected.
     #[serde(default)]
     pub graph: Graph,
     /// One-way latency.
@@ -53,36 +53,36 @@ pub struct Scenario {
     pub link: Link,
     /// Bandwidth and processors; shares sum to 100.
     pub class: Vec<Class>,
-    /// What the nodes run.
+    /// Protocol that the nodes run.
     pub protocol: Protocol,
-    /// What is sent.
+    /// Payloads to send.
     #[serde(default)]
     pub traffic: Traffic,
-    /// What computing costs.
+    /// Cost of computing.
     #[serde(default)]
     pub compute: Compute,
-    /// What goes wrong.
+    /// Faults to inject.
     #[serde(default)]
     pub fault: Vec<Fault>,
-    /// What must hold.
+    /// Expectations; the run fails if one does not hold.
     #[serde(default)]
     pub expect: Expect,
-    /// What is recorded.
+    /// What to record.
     #[serde(default)]
     pub output: Output,
-    /// Dotted path to the values that it takes.
+    /// Sweep: dotted paths and the values that each takes.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<toml::Value>>,
-    /// Texts of the files that the scenario names, by the name it gives them. Whoever reads files
-    /// puts them here; the hash covers them.
+    /// Contents of the files named in the scenario, keyed by the name used there. The caller that
+    /// reads the files fills this in; the hash covers it.
     #[serde(skip)]
     pub inputs: BTreeMap<String, String>,
 }
 
-/// Why a text is no scenario.
+/// Why a text is not a valid scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
-    /// Not TOML, an unknown key, or a value of a wrong type.
+    /// Invalid TOML, an unknown key, or a value of the wrong type.
     #[error("{0}")]
     Toml(String),
     /// A number outside its bounds.
@@ -92,12 +92,12 @@ pub enum ScenarioError {
         key: String,
         /// Its value.
         value: u64,
-        /// The least allowed.
+        /// Minimum allowed.
         min: u64,
-        /// The most allowed.
+        /// Maximum allowed.
         max: u64,
     },
-    /// A value that cannot be, or that does not fit another one.
+    /// A value that is invalid or inconsistent with another one.
     #[error("{key} = {value}: {why}")]
     Invalid {
         /// Dotted path of the key.
@@ -110,10 +110,10 @@ pub enum ScenarioError {
 }
 
 impl Scenario {
-    /// Reads a scenario with some values replaced, and checks every bound.
+    /// Parses a scenario with some values replaced and checks every bound.
     ///
     /// # Errors
-    /// [`ScenarioError`], which names the key.
+    /// Returns a [`ScenarioError`] that names the key.
     pub fn parse(text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(ScenarioError::Range {
@@ -124,7 +124,7 @@ impl Scenario {
             });
         }
         let toml_error = |error: toml::de::Error| ScenarioError::Toml(error.to_string());
-        // First as it stands: errors of the text itself then have a line and a column.
+        // Parse the text unmodified first, so that errors in it have a line and a column.
         let scenario: Scenario = if overrides.is_empty() {
             toml::from_str(text).map_err(toml_error)?
         } else {
@@ -141,7 +141,7 @@ impl Scenario {
     /// Checks every bound.
     ///
     /// # Errors
-    /// [`ScenarioError`], which names the key.
+    /// Returns a [`ScenarioError`] that names the key.
     pub fn check(&self) -> Result<(), ScenarioError> {
         bounds::check(self)
     }
@@ -149,13 +149,14 @@ impl Scenario {
     /// The scenario as TOML, with every default written out.
     ///
     /// # Errors
-    /// [`ScenarioError::Toml`] for a number that TOML cannot hold.
+    /// [`ScenarioError::Toml`] if a number cannot be represented in TOML.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
         toml::to_string(self).map_err(|error| ScenarioError::Toml(error.to_string()))
     }
 
-    /// What a run depends on besides its seed, as one line of JSON: defaults written out; without
-    /// name, description, seeds, sweep and expectations; files by their hash.
+    /// Everything besides the seed that determines a run, as one line of JSON. Defaults are written
+    /// out; name, description, seeds, sweep and expectations are left out; files are represented by
+    /// their hash.
     pub fn canonical(&self) -> String {
         let files: BTreeMap<&str, String> = self
             .inputs
@@ -181,7 +182,7 @@ impl Scenario {
         hex(&Sha256::digest(self.canonical()))
     }
 
-    /// The files that the scenario names: tables of costs, graph.
+    /// Files named in the scenario: cost tables and the graph.
     pub fn files(&self) -> Vec<&str> {
         let graph = match &self.graph {
             Graph::File { path } => Some(path.as_str()),
@@ -192,7 +193,7 @@ impl Scenario {
         costs.chain(graph).collect()
     }
 
-    /// The same, with those of all points of its sweep.
+    /// Like [`Scenario::files`], plus the files named at any point of its sweep.
     pub fn files_swept(&self) -> Vec<&str> {
         let swept = self
             .sweep
@@ -203,7 +204,7 @@ impl Scenario {
     }
 }
 
-/// Drops what is absent, as TOML does: another key that a scenario may have changes no hash.
+/// Drops absent values, as TOML does, so that adding an optional key to the format changes no hash.
 fn drop_nulls(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(map) => {
@@ -215,7 +216,7 @@ fn drop_nulls(value: &mut serde_json::Value) {
     }
 }
 
-/// Paths whose values are names of files.
+/// Paths whose values are file names.
 const FILE_KEYS: [&str; 3] = ["compute.costs", "compute.code_costs", "graph.path"];
 
 /// Bytes in lower-case hex.

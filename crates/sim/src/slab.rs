@@ -1,17 +1,17 @@
-//! Things in one place each, shared by number.
+//! Reference-counted shared values, identified by number.
 
 use crate::windows::ARG_MAX;
 
-/// A thing that several hold, or a free place.
+/// A slot with a shared value, or a free slot.
 #[derive(Debug)]
 struct Place<T> {
-    /// Who holds it; 0 = free.
+    /// Number of holders; 0 = free.
     holders: u32,
     thing: Option<T>,
 }
 
-/// Things with a number and a count of holders; the last one that lets go frees the place. What is
-/// sent to many is here once.
+/// Values with a number and a reference count; the last holder to release a value frees its slot. A
+/// message to many receivers is stored here once.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
@@ -28,7 +28,8 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Keeps a thing for `holders`; none if as many are kept as an event can name.
+    /// Stores a value for `holders` holders; none if there are already as many values as an event
+    /// can address.
     #[inline]
     pub(crate) fn insert(&mut self, thing: T, holders: u32) -> Option<u32> {
         let place = Place {
@@ -47,7 +48,7 @@ impl<T> Slab<T> {
         Some(index)
     }
 
-    /// Has a place brought into the cache, for a thing that is read soon.
+    /// Prefetches a slot whose value will be read soon.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
         if let Some(place) = self.places.get(index as usize) {
@@ -55,10 +56,10 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Lets more hold a thing.
+    /// Adds holders to a value.
     ///
     /// # Panics
-    /// If nobody holds it.
+    /// If the value has no holder.
     #[inline]
     pub(crate) fn hold(&mut self, index: u32, holders: u32) {
         let place = &mut self.places[index as usize];
@@ -66,20 +67,20 @@ impl<T> Slab<T> {
         place.holders += holders;
     }
 
-    /// The thing.
+    /// Returns the value.
     ///
     /// # Panics
-    /// If nobody holds it.
+    /// If the value has no holder.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &T {
         let thing = self.places[index as usize].thing.as_ref();
         thing.expect("a thing is read by its holders")
     }
 
-    /// Lets go of a thing; the last holder gets it.
+    /// Releases a value; the last holder receives it.
     ///
     /// # Panics
-    /// If nobody holds it.
+    /// If the value has no holder.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) -> Option<T> {
         let place = &mut self.places[index as usize];
@@ -92,13 +93,13 @@ impl<T> Slab<T> {
         place.thing.take()
     }
 
-    /// The thing, if somebody holds it.
+    /// Returns the value, if it has a holder.
     #[inline]
     pub(crate) fn peek(&self, index: u32) -> Option<&T> {
         self.places.get(index as usize)?.thing.as_ref()
     }
 
-    /// Things that are held.
+    /// Number of values held.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
@@ -106,10 +107,10 @@ impl<T> Slab<T> {
 }
 
 impl<T: Clone> Slab<T> {
-    /// Lets go of a thing for a copy of it; the last holder gets the thing itself.
+    /// Releases a value in exchange for a copy; the last holder receives the value itself.
     ///
     /// # Panics
-    /// If nobody holds it.
+    /// If the value has no holder.
     #[inline]
     pub(crate) fn redeem(&mut self, index: u32) -> T {
         if self.places[index as usize].holders > 1 {

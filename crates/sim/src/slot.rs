@@ -1,16 +1,16 @@
-//! The scenario of one slot, with real signatures: from genesis through all phases of the first
-//! slot to the block that carries its votes: the next one, or where one piece of evidence proves all its
-//! collections the one after it.
+//! The scenario of one slot, with real signatures: from genesis through all phases of the first slot to the
+//! block that carries its votes. That is the next block or, if a single piece of evidence proves all of its
+//! collections, the one after it.
 //!
-//! Node 0 stands for the whole network: it hosts every validator, and validates their messages as
-//! it would anyone's, so that each is verified once. Node 1, the observer, hosts none, and receives
-//! what every node of a network receives: collections and blocks. Both run the protocol's own
-//! code as roles of the [`World`](crate::world::World), over links on which nothing waits. Their jobs really
-//! run ([`compute`](crate::compute)): the world's processors charge for jobs and have no results. No later
-//! slot's votes are cast, and no lottery for them is drawn.
+//! Node 0 represents the whole network: it hosts every validator, and validates their messages as it would
+//! any others, so that each is verified once. Node 1, the observer, hosts none, and receives what every node
+//! of a network receives: collections and blocks. Both run the protocol's own code as roles of the
+//! [`World`](crate::world::World), over links without queueing. Their jobs are really executed
+//! ([`compute`](crate::compute)), because the world's processors only charge for jobs and produce no
+//! results. No votes of later slots are cast, and no lotteries for them are drawn.
 //!
-//! Under [`Griefing`] the validators live on three nodes: those of an adversary, those of her victims, and
-//! all others.
+//! Under [`Griefing`] the validators are hosted on three nodes: those of an adversary, those of her victims,
+//! and all others.
 
 mod follow;
 mod griefing;
@@ -40,36 +40,36 @@ pub use outcome::{
 pub use participation::{PPM, Participation, ParticipationError};
 pub use run::{HOST, OBSERVER, run_slot};
 
-/// Bounds of a run. Jobs end by deadlines of their nodes, so a world that is quiet has not ended.
+/// Limits of a run. Jobs end by the deadlines of their nodes, so a quiet world has not necessarily ended.
 const LIMITS: Limits = Limits {
     events_max: 100_000_000_000,
     sim_time_max_ns: 1_000_000_000_000,
     quiet_ns: u64::MAX,
 };
 
-/// What is run.
+/// Configuration of the run.
 #[derive(Clone, Debug)]
 pub struct SlotConfig {
     /// The protocol's own configuration. Its network id is replaced by one drawn from the seed.
     pub horn: Config,
-    /// Who votes.
+    /// Which validators vote.
     pub participation: Participation,
-    /// An attack on honest voters, if there is one. The slot is no honest one then, and
-    /// [`SlotOutcome::failures`] says how it differs.
+    /// An attack on honest voters, if any. The slot is then not an honest one, and [`SlotOutcome::failures`]
+    /// reports how it differs.
     pub griefing: Option<Griefing>,
-    /// Everything random: the network id and with it the committees, who votes, the weights of
-    /// batch verification.
+    /// Seed of everything random: the network id and with it the committees, which validators vote, and the
+    /// weights of batch verification.
     pub seed: u64,
-    /// Whether there is an observer. Without one nothing is delivered to anyone.
+    /// Whether there is an observer. Without one, nothing is delivered to any node.
     pub observer: bool,
     /// How jobs are run.
     pub compute: ComputeConfig,
-    /// Milliseconds from publishing to delivery.
+    /// Milliseconds from publication to delivery.
     pub latency_ms: u64,
 }
 
 impl SlotConfig {
-    /// All vote; an observer; a millisecond of latency.
+    /// All validators vote, with an observer and one millisecond of latency.
     pub fn new(horn: Config, seed: u64, threads: usize) -> Self {
         SlotConfig {
             horn,
@@ -88,11 +88,11 @@ pub struct SlotInputs {
     info: SchemeInfo,
     env: Env,
     watermark: Arc<dyn Watermark>,
-    /// A second opinion on a sample of all verdicts, if there is one.
+    /// Cross-check of a sample of all verdicts, if any.
     pub cross_check: Option<Arc<dyn CrossCheck>>,
-    /// Where evidence is kept, so that a run that was stopped goes on; nowhere by default.
+    /// Where evidence is kept, so that an interrupted run can be resumed; nowhere by default.
     pub results: Option<Box<dyn Results>>,
-    /// Hears how far the real work is, until the run ends.
+    /// Receives the progress of the real work until the run ends.
     pub progress: Box<dyn Progress>,
 }
 
@@ -108,7 +108,7 @@ impl SlotInputs {
         let (scheme, registry) = (Arc::new(scheme), Arc::new(registry));
         SlotInputs {
             info,
-            // The weights of a run follow from its seed.
+            // The weights of a run are derived from its seed.
             env: Env::signing(scheme, registry, Arc::new(signers), [0; 32]),
             watermark: Arc::new(MemoryWatermark::new(layout.validators())),
             cross_check: None,
@@ -121,7 +121,7 @@ impl SlotInputs {
 /// The slot could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    /// The protocol refuses the configuration.
+    /// The protocol rejects the configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The participation does not fit the layout.
@@ -130,34 +130,34 @@ pub enum SlotError {
     /// The attack does not fit the layout.
     #[error(transparent)]
     Griefing(#[from] GriefingError),
-    /// No threads.
+    /// The threads could not be started.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// A bound of the run was passed.
+    /// A limit of the run was exceeded.
     #[error(transparent)]
     World(#[from] WorldError),
     /// A job could not be run.
     #[error("{count} jobs were refused in stage {stage}, the first one because {reason}")]
     Refused {
-        /// How many.
+        /// Number of jobs.
         count: u64,
-        /// The stage at whose end this was noticed.
+        /// The stage at the end of which this was noticed.
         stage: &'static str,
-        /// Why, of the first.
+        /// Reason of the first one.
         reason: String,
     },
     /// A job panicked, or its result failed its own verification.
     #[error("{count} jobs crashed or failed their own verification in stage {stage}")]
     Failed {
-        /// How many.
+        /// Number of jobs.
         count: u64,
-        /// The stage at whose end this was noticed.
+        /// The stage at the end of which this was noticed.
         stage: &'static str,
     },
     /// Evidence could not be kept.
     #[error("evidence cannot be kept: {0}")]
     Results(#[from] std::io::Error),
-    /// The slot has left no trace at a node.
+    /// A node has no record of the slot.
     #[error("node {node} knows nothing of slot {slot}")]
     NoSlot {
         /// The node.
@@ -165,13 +165,13 @@ pub enum SlotError {
         /// The slot.
         slot: u64,
     },
-    /// Nothing could be built on the slot.
+    /// No block could be built on the slot.
     #[error("no block was published in slot {slot}")]
     NoBlock {
         /// The slot.
         slot: u64,
     },
-    /// The block that was published cannot be read.
+    /// The published block cannot be decoded.
     #[error("the block that was published does not decode")]
     Block(#[from] alphorn_types::DecodeError),
 }

@@ -1,8 +1,9 @@
-//! Sweeps: the runs of a scenario as a list that any machine can work through, and their figures
-//! over the seeds.
+//! Sweeps: the runs of a scenario as a list that any host can process, and their figures over the
+//! seeds.
 //!
-//! A list is JSON lines: first what all runs share, the scenario and the texts of its files, then one
-//! run a line. So a plan needs no other file, and the results do not depend on where a run was done.
+//! A list is JSON lines: first the data shared by all runs, which are the scenario and the contents
+//! of its files, then one run per line. A plan therefore needs no other file, and the results do not
+//! depend on where a run was executed.
 
 mod merge;
 
@@ -13,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// The version of the format.
+/// Version of the format.
 pub const SCHEMA: u32 = 1;
-/// Most bytes of a line.
+/// Maximum size of a line in bytes.
 pub const LINE_BYTES_MAX: usize = 256 << 20;
 
-/// What all runs of a plan share: its first line.
+/// Data shared by all runs of a plan: its first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
@@ -26,13 +27,13 @@ pub struct Head {
     pub schema: u32,
     /// Name of the scenario.
     pub name: String,
-    /// Commit of the program that made the plan; its runs are for that commit.
+    /// Commit of the program that created the plan; its runs are for that commit.
     pub commit: String,
     /// Number of runs.
     pub runs: u64,
     /// The scenario as TOML.
     pub scenario: String,
-    /// Texts of the files that it names.
+    /// Contents of the files that it names.
     pub files: BTreeMap<String, String>,
 }
 
@@ -46,12 +47,12 @@ pub struct Item {
     pub index: u64,
     /// Its seed.
     pub seed: u64,
-    /// The values of the sweep that it has, by path.
+    /// Its sweep values, by path.
     pub set: BTreeMap<String, toml::Value>,
 }
 
 impl Item {
-    /// The values that it has, as they are written in a scenario.
+    /// Its sweep values, as written in a scenario.
     pub fn texts(&self) -> BTreeMap<String, String> {
         let text = |(path, value): (&String, &toml::Value)| (path.clone(), value.to_string());
         self.set.iter().map(text).collect()
@@ -61,47 +62,47 @@ impl Item {
 /// All runs of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What they share.
+    /// The shared data.
     pub head: Head,
     /// The runs.
     pub items: Vec<Item>,
 }
 
-/// Why a text is no plan, or a point no scenario.
+/// Why a text is not a plan, or a point is not a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A point of the sweep is no scenario.
+    /// A point of the sweep is not a valid scenario.
     #[error("{point}{error}")]
     Scenario {
-        /// Its values, empty without a sweep.
+        /// Values of the point, empty without a sweep.
         point: String,
-        /// Why.
+        /// Reason.
         error: ScenarioError,
     },
-    /// A line that is none.
+    /// A malformed line.
     #[error("line {line} of the plan: {error}")]
     Line {
         /// Its number, from 1.
         line: usize,
-        /// Why.
+        /// Reason.
         error: serde_json::Error,
     },
-    /// Lines that do not belong together.
+    /// Inconsistent lines.
     #[error("line {line} of the plan: {why}")]
     Unfit {
         /// Its number, from 1.
         line: usize,
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
 
 impl Plan {
-    /// All points of the sweep, each with all seeds: the last path changes fastest, seeds faster
+    /// All points of the sweep, each with all seeds: the last path changes fastest, and seeds faster
     /// still.
     ///
     /// # Errors
-    /// [`PlanError::Scenario`] for a point that is no scenario.
+    /// [`PlanError::Scenario`] if a point is not a valid scenario.
     pub fn of(scenario: &Scenario, commit: &str) -> Result<Plan, PlanError> {
         let wrong = |error| PlanError::Scenario {
             point: String::new(),
@@ -138,7 +139,7 @@ impl Plan {
     /// The scenario of a run.
     ///
     /// # Errors
-    /// [`PlanError::Scenario`], for a plan that was not made by [`Plan::of`].
+    /// [`PlanError::Scenario`] if the plan was not created by [`Plan::of`].
     pub fn scenario(&self, item: &Item) -> Result<Scenario, PlanError> {
         self.at(&item.set)
     }
@@ -171,7 +172,7 @@ impl Plan {
     /// The plan as JSON lines.
     ///
     /// # Errors
-    /// [`PlanError::Line`] for a value that JSON does not know, as a date.
+    /// [`PlanError::Line`] for a value that JSON cannot represent, such as a date.
     pub fn to_lines(&self) -> Result<String, PlanError> {
         let wrong = |error| PlanError::Line { line: 1, error };
         let mut text = serde_json::to_string(&self.head).map_err(wrong)? + "\n";
@@ -182,10 +183,10 @@ impl Plan {
         Ok(text)
     }
 
-    /// Reads JSON lines, and checks that every identity is that of its run.
+    /// Parses JSON lines and checks that every identity matches its run.
     ///
     /// # Errors
-    /// [`PlanError`], with the line.
+    /// [`PlanError`], with the line number.
     pub fn from_lines(text: &str) -> Result<Plan, PlanError> {
         let mut lines = (1..).zip(text.lines());
         let unfit = |line, why: String| PlanError::Unfit { line, why };
@@ -202,7 +203,7 @@ impl Plan {
             head,
             items: Vec::new(),
         };
-        // Runs of a point stand together, so a point is read once.
+        // Runs of a point are consecutive, so each point is parsed only once.
         let mut last: Option<(BTreeMap<String, toml::Value>, String)> = None;
         for (line, text) in lines {
             let item: Item =
@@ -231,13 +232,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Keeps every `of`-th run from number `shard` on.
+    /// Keeps every `of`-th run, starting with number `shard`.
     pub fn shard(&mut self, shard: u64, of: u64) {
         self.items.retain(|item| item.index % of.max(1) == shard);
     }
 }
 
-/// All combinations of the values of a sweep; one without values if there is none.
+/// All combinations of the values of a sweep; a single one without values if there is no sweep.
 fn points(sweep: &BTreeMap<String, Vec<toml::Value>>) -> Vec<BTreeMap<String, toml::Value>> {
     let mut points = vec![BTreeMap::new()];
     for (path, values) in sweep {
@@ -261,7 +262,7 @@ fn id(canonical: &str, set: &BTreeMap<String, toml::Value>, seed: u64, commit: &
         .iter()
         .map(|(path, value)| format!("{path}={value}"))
         .collect();
-    // The parts are hashed one by one, so that none can run into the next.
+    // The parts are hashed separately, so that none can run into the next.
     let mut hash = Sha256::new();
     for part in [canonical, &set.join("\n"), &seed.to_string(), commit] {
         hash.update(Sha256::digest(part));

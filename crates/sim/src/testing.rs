@@ -1,4 +1,4 @@
-//! A small world around the scheme without cryptography, and a protocol that follows a script.
+//! A small world for the scheme without cryptography, and a protocol that follows a script.
 
 use crate::compute::{Compute, ComputeConfig};
 use crate::run::{Observe, Progress};
@@ -17,19 +17,19 @@ use std::sync::Arc;
 
 /// Validators of the small world.
 pub(crate) const VALIDATORS: u32 = 8;
-/// What is signed in it.
+/// The signed message.
 pub(crate) const MESSAGE: [u8; 32] = [5; 32];
-/// Nanoseconds that the example table charges for an item.
+/// Nanoseconds that the example table charges per item.
 pub(crate) const ITEM_NS: u64 = 1_000;
 
-/// A message that moves the rest of a script by 20 ns.
+/// A message that delays the rest of a script by 20 ns.
 pub(crate) const POSTPONE: u8 = 255;
 
 pub(crate) fn model() -> Model {
     Model::new(CostTable::example()).unwrap()
 }
 
-/// Two cells of four, everyone in order, keys of epoch 0 ready.
+/// Two cells of four validators in order, with the keys of epoch 0 ready.
 pub(crate) fn env() -> Env {
     let registry = Arc::new(ModelRegistry {
         validators: VALIDATORS,
@@ -66,7 +66,7 @@ pub(crate) fn sign(slot: u64, validators: std::ops::Range<u32>) -> Work {
     Work::Sign(SignJob::new(Slot(slot), items))
 }
 
-/// The signature that [`sign`] makes, or one that does not hold.
+/// The signature that [`sign`] creates, or an invalid one.
 pub(crate) fn claim(validator: u32, good: bool) -> Claim {
     let item = SignItem::new(Validator(validator), Role::Vote, MESSAGE);
     let permit = scheme::Reservation::issue(Slot(1), &item);
@@ -142,7 +142,7 @@ pub(crate) struct Scripted {
     pub(crate) script: VecDeque<(u64, Output)>,
     pub(crate) log: Vec<(u64, String)>,
     outputs: VecDeque<Output>,
-    /// Keeps its deadline in the past.
+    /// Whether its deadline stays in the past.
     pub(crate) is_stuck: bool,
 }
 
@@ -154,7 +154,7 @@ impl Scripted {
         }
     }
 
-    /// The log without peers.
+    /// The log as lines, each with its time.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(at, what): &(u64, String)| format!("{at} {what}");
         self.log.iter().map(line).collect()
@@ -204,7 +204,7 @@ impl Protocol for Scripted {
     }
 }
 
-/// Nobody waits, and a run takes so many threads.
+/// A null observer that lets a run use this many threads.
 #[derive(Debug)]
 pub(crate) struct OnThreads(pub(crate) usize);
 

@@ -1,17 +1,17 @@
-//! Votes gathered up a tree, to compare with two layers: the cost of depth, and of those who are silent.
+//! Votes gathered up a tree, for comparison with two layers: the cost of depth and of silent nodes.
 //!
-//! Validators are cut into leaves in their order. At each position of the tree stand some nodes, drawn by
-//! the seed, which all do the same. A validator gives its vote to the nodes of its leaf. These verify the
-//! votes in batches, make one aggregate, sign it and give it to the nodes above, who verify the signature of its sender and
-//! the first aggregate of each child, wait a little for the missing ones, make one of all, and so on. The run ends when the first
-//! honest node at the root has finished; how the result reaches everybody is not part of it.
+//! Validators are split into leaves in order. Each position of the tree is assigned several nodes, drawn by the seed,
+//! which all do the same work. A validator sends its vote to the nodes of its leaf. These verify the votes in batches,
+//! build an aggregate, sign it and send it to the nodes above. Those verify the signature of its sender and the first
+//! aggregate of each child, wait a little for the missing ones, build one aggregate of all, and so on. The run ends
+//! when the first honest node at the root has finished; distributing the result to all nodes is not included.
 //!
-//! What the pieces of a position become is the scheme's ability, as its table of costs says it: where
-//! signatures are one list, or points that add, or proofs that merge, one piece; where proofs do not merge,
-//! or cover no more signers, a list of proofs that grows on its way up.
+//! How the pieces at a position are combined depends on the abilities of the scheme, as given in its cost table. Where
+//! signatures form one list, or points can be added, or proofs can be merged, the result is one piece. Where proofs
+//! cannot be merged, or cannot cover more signers, it is a list of proofs that grows on its way up.
 //!
-//! Messages are sizes: votes and aggregates as long as the encoding of the wire, with the code of the
-//! support for who signed. Processors are charged from the table.
+//! Messages are only sizes: votes and aggregates are as long as their wire encoding, including the encoding of the set
+//! of signers. Processors are charged from the table.
 
 mod config;
 mod message;
@@ -25,7 +25,7 @@ mod work;
 pub use config::Tree;
 pub use run::{TreeRun, run};
 
-/// Why a tree cannot be run, apart from what stops any run.
+/// Why a tree cannot be run, in addition to the general errors of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// A number outside its bounds.
@@ -35,12 +35,12 @@ pub enum TreeError {
         key: &'static str,
         /// Its value.
         value: u64,
-        /// The least allowed.
+        /// Minimum allowed.
         min: u64,
-        /// The most allowed.
+        /// Maximum allowed.
         max: u64,
     },
-    /// A fault that nodes of a tree cannot have.
+    /// A fault that is not available for nodes of a tree.
     #[error("fault {fault} does not exist for protocol tree, only withhold")]
     Fault {
         /// Its name.

@@ -1,4 +1,4 @@
-//! Which validators vote in a run, and on which nodes they are: for Horn and for trees.
+//! Which validators vote in a run, and on which nodes they run: for Horn and for trees.
 
 use crate::latency::mix;
 use alphorn_types::Bitfield;
@@ -12,8 +12,8 @@ pub(crate) struct Voters {
 }
 
 impl Voters {
-    /// So many in a million of the validators, drawn one by one: another one moves no others. `key` is the seed
-    /// of the run and what tells these draws from its others.
+    /// A number of validators per million, drawn independently, so that adding a validator does not change the
+    /// others. `key` is the seed of the run and a word that separates these draws from its others.
     pub(crate) fn draw(validators: u32, nodes: u32, ppm: u32, key: [u64; 2]) -> Self {
         let mut bits = Bitfield::new(validators as usize);
         for validator in 0..validators {
@@ -34,12 +34,13 @@ impl Voters {
         (node..self.validators).step_by(self.nodes as usize)
     }
 
-    /// Those of them that vote.
+    /// The validators of a node that vote.
     pub(crate) fn voting(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         self.hosted(node).filter(|validator| self.has(*validator))
     }
 
-    /// Validators of these nodes do not vote: what its own node never sends is not cast.
+    /// Removes the votes of the validators on these nodes: a vote that its own node never sends does not count
+    /// as cast.
     pub(crate) fn silence(&mut self, nodes: &[u32]) {
         for node in nodes {
             for validator in self.hosted(*node) {
@@ -53,7 +54,7 @@ impl Voters {
         self.bits.get(validator as usize)
     }
 
-    /// How many vote.
+    /// Number of validators that vote.
     pub(crate) fn count(&self) -> u64 {
         self.bits.count_ones() as u64
     }

@@ -1,15 +1,15 @@
-//! The events of a run, window by window, and in a window node by node.
+//! The events of a run, window by window, and within a window node by node.
 //!
-//! What a node does reaches another one no sooner than the least latency. So in a window of that length no
-//! node depends on what another one does in it: each node's events are handled in the order of time, all of
-//! one node before those of the next one, and what a node touches is in the cache for all of them (the
-//! conservative windows of K. M. Chandy and J. Misra, "Asynchronous distributed simulation via a sequence of
-//! parallel computations", CACM 24, 1981).
+//! What a node does reaches another node no sooner than the minimum latency. So within a window of that length no node
+//! depends on what another does in it. Each node's events are handled in order of time, all events of one node before
+//! those of the next, so that the data a node touches stays in the cache for all of them (the conservative windows of
+//! K. M. Chandy and J. Misra, "Asynchronous distributed simulation via a sequence of parallel computations", CACM 24,
+//! 1981).
 //!
-//! The events of one node and time come in an order that neither the width of a window nor the order of the
-//! nodes decides: first its own, an uplink that becomes free before the others and these as it scheduled them, then
-//! arrivals by the node's numbers for their senders, of one sender by their time on the wire, then as they left. So a
-//! run is the same whatever the width.
+//! The order of events with the same node and time depends neither on the window width nor on the order of the nodes.
+//! The node's own events come first: an uplink that becomes free, then the others in the order in which they were
+//! scheduled. Arrivals follow, sorted by the node's number for the sender, then by time on the wire, then in the order
+//! in which they left. A run is therefore the same for any width.
 
 mod pool;
 #[cfg(test)]
@@ -19,60 +19,59 @@ use pool::{NONE, Pool};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Bits of an event's argument.
+/// Bits in an event's argument.
 pub(crate) const ARG_BITS: u32 = 28;
-/// The greatest argument of an event.
+/// Maximum argument of an event.
 pub(crate) const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
-/// The greatest kind of an event.
+/// Maximum kind of an event.
 pub(crate) const KIND_MAX: u8 = 15;
-/// The kind of a node's own events that come before its others of the same time.
+/// Kind of a node's own events that precede its other events of the same time.
 pub(crate) const FIRST: u8 = 0;
-/// The kind of events that come from another node.
+/// Kind of events that come from another node.
 pub(crate) const ARRIVAL: u8 = KIND_MAX;
 
-/// Bits of the number of an arrival among those of its sender: what arrives at one instant was sent together.
+/// Bits in the sequence number of an arrival at its sender: everything that arrives at one instant was sent together.
 const NUMBER_BITS: u32 = u16::BITS;
 
-/// Events between one that is handled and one whose memory is asked for: as many as take longer than a read of
-/// memory.
+/// Prefetch distance in events: handling this many takes longer than a memory read.
 const AHEAD: usize = 6;
 
-/// Windows of the ring; what is later waits in a map.
+/// Number of windows in the ring; later events wait in a map.
 const RING: u64 = 1 << 12;
-/// Windows, from the one opened last on, whose events are parted by block as they are scheduled.
+/// Number of windows, starting with the one opened last, whose events are partitioned by block when they are scheduled.
 const NEAR: u64 = 4;
-/// A block with fewer events than one for so many nodes is sorted by node: there is too little to count.
+/// A block with fewer than one event per this many nodes is sorted by node, because a counting sort does not pay off.
 const NODES_AN_EVENT: usize = 8;
-/// Blocks of nodes into which the events of a window are parted first, at most: each grows where it was written
-/// last, and what one holds stays in a core's cache while it is brought into order.
+/// Maximum number of blocks of nodes into which the events of a window are first partitioned. Each block is appended to
+/// where it was last written, and its contents stay in a core's cache while they are sorted.
 const BLOCKS_MAX: usize = 64;
-/// Nodes of a block, at least.
+/// Minimum number of nodes per block.
 const BLOCK_NODES_MIN: usize = 256;
-/// Bits of an event's place among those of its node in a key that sorts them.
+/// Bits for an event's position among those of its node in a sort key.
 const PLACE_BITS: u32 = 16;
 
-/// How something left its sender.
+/// How a message left its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Departure {
-    /// For how long the sender's uplink carries it.
+    /// Time for which the sender's uplink transmits it.
     pub(crate) wire_ns: u64,
-    /// The low bits of how many the sender sent by then.
+    /// Low bits of the number of messages that the sender had sent by then.
     pub(crate) number: u16,
 }
 
-/// Something that happens at a node: 32 bytes, half a cache line.
+/// An event at a node: 32 bytes, half a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub(crate) struct Event {
     /// Virtual time.
     pub(crate) time_ns: u64,
-    /// Of a node's own event its number in the order of scheduling; of an arrival for how long the sender's
-    /// uplink carries it, and below that the low bits of its number there.
+    /// For a node's own event, its number in the order of scheduling. For an arrival, the time for which the sender's
+    /// uplink transmits it, and below that the low bits of the sender's sequence number.
     order: u64,
-    /// Where.
+    /// The node.
     pub(crate) node: u32,
     tag: u32,
-    /// What else who scheduled it wants to find in it; of an arrival first the node's number for its sender.
+    /// Additional data for the handler; for an arrival, the first word is the node's number for its sender.
     pub(crate) more: [u32; 2],
 }
 
@@ -91,25 +90,25 @@ impl Event {
         }
     }
 
-    /// What happens, at most [`KIND_MAX`].
+    /// Kind of event, at most [`KIND_MAX`].
     #[inline]
     pub(crate) fn kind(&self) -> u8 {
         (self.tag >> ARG_BITS) as u8
     }
 
-    /// To what, at most [`ARG_MAX`].
+    /// Argument, at most [`ARG_MAX`].
     #[inline]
     pub(crate) fn arg(&self) -> u32 {
         self.tag & ARG_MAX
     }
 
-    /// For how long the sender's uplink carries what arrives, at most 78 hours.
+    /// Time for which the sender's uplink transmits the arrival, at most 78 hours.
     #[inline]
     pub(crate) fn wire_ns(&self) -> u64 {
         self.order >> NUMBER_BITS
     }
 
-    /// Its place among the events of its node and time: its own come before arrivals, and these by sender.
+    /// Rank among the events of its node and time: the node's own come before arrivals, which are ordered by sender.
     #[inline]
     fn rank(&self) -> u64 {
         match self.kind() {
@@ -118,7 +117,7 @@ impl Event {
         }
     }
 
-    /// Its place among the events of its node.
+    /// Sort key among the events of its node.
     #[inline]
     fn key(&self) -> (u64, u64, u64) {
         (self.time_ns, self.rank(), self.order)
@@ -133,48 +132,50 @@ impl PartialOrd for Event {
 }
 
 impl Ord for Event {
-    /// The order of the events of one node.
+    /// Compares the events of one node.
     #[inline]
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
 }
 
-/// All events that wait; see the [module](self).
+/// All pending events; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Windows {
-    /// A window is 2^bits ns long.
+    /// A window lasts 2^bits ns.
     bits: u32,
     nodes: Range<u32>,
     /// A block has 2^block_bits nodes.
     block_bits: u32,
-    /// Number of the window that is open, or was last.
+    /// Number of the window that is open, or was open last.
     window: u64,
     /// When the open window ends; 0 while none is open.
     end_ns: u64,
     blocks: usize,
-    /// Events of near windows, by the remainder of the window and by block. Of the open one they are those that
-    /// are no longer in the ring, from the block `block` on; of a later one those scheduled since it was near.
+    /// Events of near windows, indexed by the window's remainder and by block. For the open window, these are the
+    /// events that are no longer in the ring, from the block `block` on. For a later one, they are those scheduled
+    /// since it became near.
     near: Vec<u32>,
     block: usize,
-    /// Those of the block whose turn it is, by node.
+    /// Events of the current block, by node.
     events: Vec<Event>,
-    /// Where those of each node of the block end; of each that has some, where these are few.
+    /// Where the events of each node of the block end. If the block has few events, only nodes that have some are
+    /// listed.
     ends: Vec<u32>,
-    /// The next node of the block, and where its events begin.
+    /// The next node of the block, and where its events start.
     next_node: usize,
     next_at: usize,
-    /// The node whose turn it is, and where its events begin.
+    /// The current node, and where its events start.
     node: u32,
     first: usize,
-    /// The places of its events from there in their order, read from `at`.
+    /// Positions of its events relative to that start, in sorted order; read from `at`.
     turn: Vec<u64>,
     at: usize,
-    /// What the node scheduled for this window, in order: most of it comes last.
+    /// What the node scheduled for itself in this window, in order. Most of it goes at the end.
     own: VecDeque<Event>,
     pool: Pool,
     ring: Vec<u32>,
-    /// A bit for each window of the ring that has events.
+    /// One bit for each ring window that has events.
     used: Vec<u64>,
     later: BTreeMap<u64, Vec<Event>>,
     drained: Vec<Event>,
@@ -183,7 +184,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// No events, for these nodes, which nobody reaches in less than `least_ns`.
+    /// An empty set of events for these nodes, which no message reaches in less than `least_ns`.
     pub(crate) fn new(least_ns: u64, nodes: Range<u32>) -> Self {
         let bits = least_ns.max(1).ilog2();
         #[cfg(test)]
@@ -222,16 +223,17 @@ impl Windows {
     /// Schedules an event of a node for itself.
     ///
     /// # Panics
-    /// If kind or argument are above their maximum, or in the open window another node's turn is.
+    /// If the kind or argument exceeds its maximum, or if the event falls in the open window and it is another node's
+    /// turn.
     #[inline]
     pub(crate) fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32) {
         self.push_with(time_ns, node, kind, arg, [0; 2]);
     }
 
-    /// The same with what the event is to hold besides.
+    /// Like [`Windows::push`], with additional data in the event.
     ///
     /// # Panics
-    /// As [`Windows::push`].
+    /// Like [`Windows::push`].
     #[inline]
     pub(crate) fn push_with(
         &mut self,
@@ -256,10 +258,10 @@ impl Windows {
         self.own.insert(at, event);
     }
 
-    /// Schedules what comes to a node from another one, which sent it so.
+    /// Schedules an arrival from another node, given how it departed.
     ///
     /// # Panics
-    /// If the argument is above its maximum, or it comes in the open window.
+    /// If the argument exceeds its maximum, or if the arrival falls in the open window.
     #[inline]
     pub(crate) fn arrive(
         &mut self,
@@ -284,7 +286,7 @@ impl Windows {
         let window = event.time_ns >> self.bits;
         let slot = (window % RING) as usize;
         let bucket = match window - self.window {
-            // Not of the window opened last: what comes in its rest is apart from what comes before.
+            // Not the window opened last: events in the rest of it are separate from those before.
             1..NEAR => {
                 let near = self.near_of(window).start + self.block_of(event.node);
                 &mut self.near[near]
@@ -296,7 +298,7 @@ impl Windows {
         self.used[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Where the blocks of a near window are.
+    /// Range of the blocks of a near window.
     #[inline]
     fn near_of(&self, window: u64) -> Range<usize> {
         let start = (window % NEAR) as usize * self.blocks;
@@ -308,10 +310,10 @@ impl Windows {
         ((node - self.nodes.start) >> self.block_bits) as usize
     }
 
-    /// Opens a window up to `until_ns`; false if nothing happens in it by then. No earlier window has events.
+    /// Opens a window up to `until_ns`; returns false if it has no event by then. No earlier window may have events.
     ///
     /// # Panics
-    /// If one is open.
+    /// If a window is already open.
     pub(crate) fn open(&mut self, window: u64, until_ns: u64) -> bool {
         assert_eq!(self.end_ns, 0, "one window at a time");
         if window << self.bits >= until_ns {
@@ -342,7 +344,7 @@ impl Windows {
         any
     }
 
-    /// Takes all events of a window: the first one that has any.
+    /// Takes all events of a window, which is the first that has any.
     fn drain(&mut self, window: u64) {
         let slot = (window % RING) as usize;
         self.used[slot / 64] &= !(1 << (slot % 64));
@@ -356,7 +358,7 @@ impl Windows {
         }
     }
 
-    /// Parts the events of a window by blocks of nodes, but those that are.
+    /// Partitions the events of a window by block, except those already partitioned.
     fn part(&mut self, window: u64) {
         let slot = (window % RING) as usize;
         self.used[slot / 64] &= !(1 << (slot % 64));
@@ -370,7 +372,7 @@ impl Windows {
         }
     }
 
-    /// Gives back what does not happen before a time.
+    /// Puts back events at or after a time.
     fn put_back(&mut self, until_ns: u64) {
         let mut drained = std::mem::take(&mut self.drained);
         drained.retain(|event| {
@@ -383,7 +385,8 @@ impl Windows {
         self.drained = drained;
     }
 
-    /// Turns to the next block of the window that has events, and finds out whose they are; false if there is none.
+    /// Advances to the next block of the window that has events and groups them by node; returns false if there is
+    /// none.
     fn begin_block(&mut self) -> bool {
         let blocks = self.near_of(self.window);
         let mut rest = self.near[blocks.clone()][self.block..].iter();
@@ -405,7 +408,7 @@ impl Windows {
         true
     }
 
-    /// Takes the events of the block by node, of which most have none.
+    /// Groups the events of the block by node when most nodes have none.
     fn order_few(&mut self, bucket: usize) {
         self.events.clear();
         self.pool.drain(&mut self.near[bucket], &mut self.events);
@@ -418,7 +421,7 @@ impl Windows {
         }));
     }
 
-    /// Takes the events of the block by node, counting them.
+    /// Groups the events of the block by node with a counting sort.
     fn order_by_count(&mut self, bucket: usize, first: u32, nodes: usize) {
         self.ends.resize(nodes, 0);
         let bucket = &mut self.near[bucket];
@@ -428,7 +431,7 @@ impl Windows {
         for end in &mut self.ends {
             before += std::mem::replace(end, before);
         }
-        // Each begin becomes an end as places are filled.
+        // Each start becomes an end as slots are filled.
         self.events.resize(before as usize, Event::default());
         self.pool.chunks(*bucket).flatten().for_each(|event| {
             let end = &mut self.ends[(event.node - first) as usize];
@@ -438,7 +441,7 @@ impl Windows {
         self.pool.free(bucket);
     }
 
-    /// Turns to the next node of the window; false if there is none.
+    /// Advances to the next node of the window; returns false if there is none.
     fn begin_node(&mut self) -> bool {
         loop {
             let begin = self.next_at;
@@ -458,14 +461,14 @@ impl Windows {
         }
     }
 
-    /// Brings the events of a node into their order.
+    /// Sorts the events of a node.
     fn fill_turn(&mut self, places: Range<usize>) {
         self.turn.clear();
         let events = &mut self.events[places];
         let rank_bits = u64::BITS - PLACE_BITS - self.bits.min(u64::BITS - PLACE_BITS);
         let (begin_ns, mut rank_max) = (self.window << self.bits, 0);
         if events.len() > 2 && events.len() <= 1 << PLACE_BITS && rank_bits > 0 {
-            // Time, rank and place in one number: sorting these is without a branch.
+            // Time, rank and position packed into one number, so that sorting is branch-free.
             let key = |(place, event): (u64, &Event)| {
                 let (rank, offset_ns) = (event.rank(), event.time_ns - begin_ns);
                 rank_max |= rank;
@@ -486,15 +489,15 @@ impl Windows {
         self.turn.extend(0..events.len() as u64);
     }
 
-    /// The next event of the turn.
+    /// The next event of the current node.
     #[inline(always)]
     fn of_turn(&self) -> Option<&Event> {
         let place = *self.turn.get(self.at)? as usize;
         self.events.get(self.first + place)
     }
 
-    /// An event that comes some time after the one popped last, of its node or of one that follows: what it
-    /// touches can be asked for.
+    /// An event some way after the one popped last, of the same node or a later one, so that the data it touches can be
+    /// prefetched.
     #[inline(always)]
     pub(crate) fn ahead(&self) -> Option<&Event> {
         let at = self.at + AHEAD;
@@ -502,7 +505,7 @@ impl Windows {
         self.events.get(self.first + place)
     }
 
-    /// The next event of the open window; none, and the window is closed, if nothing is left in it.
+    /// Returns the next event of the open window. If nothing is left, closes the window and returns none.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         loop {
@@ -527,20 +530,20 @@ impl Windows {
         }
     }
 
-    /// Takes back what was popped last: it is the next event again.
+    /// Returns the event popped last to the queue, so that it is the next event again.
     pub(crate) fn put_off(&mut self, event: Event) {
         self.len += 1;
         self.own.push_front(event);
     }
 
-    /// The node whose turn it is, if all of its events of the open window so far have happened.
+    /// The current node, if all of its events so far in the open window have been handled.
     #[inline]
     pub(crate) fn whose_turn_ends(&self) -> Option<u32> {
         let ends = self.own.is_empty() && self.at == self.turn.len();
         (ends && self.node != u32::MAX).then_some(self.node)
     }
 
-    /// Whether a node's own event at a time would be the next one: then it need not wait in between.
+    /// Whether a node's own event at this time would be the next one, so that it need not be queued.
     #[inline]
     pub(crate) fn comes_next(&self, time_ns: u64) -> bool {
         let own = self.own.front();
@@ -562,7 +565,7 @@ impl Windows {
         self.end_ns > 0
     }
 
-    /// When the first event happens, while no window is open.
+    /// Time of the first event while no window is open.
     pub(crate) fn next_time_ns(&mut self) -> Option<u64> {
         let window = self.next_window()?;
         self.drain(window);
@@ -571,12 +574,12 @@ impl Windows {
         first
     }
 
-    /// Events that wait.
+    /// Number of pending events.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// In which window a time is.
+    /// Number of the window that contains a time.
     pub(crate) fn window_of(&self, time_ns: u64) -> u64 {
         time_ns >> self.bits
     }
@@ -597,7 +600,8 @@ impl Windows {
         later
     }
 
-    /// How many events wait in a window that is not open, before which none has events: once they are `enough`, no further ones are counted.
+    /// Number of events pending in a window that is not open and that no earlier window with events precedes. Counting
+    /// stops once there are `enough`.
     pub(crate) fn waiting(&self, window: u64, enough: u64) -> u64 {
         let later = self.later.get(&window).map_or(0, Vec::len) as u64;
         let in_ring = window.wrapping_sub(self.window) < RING;

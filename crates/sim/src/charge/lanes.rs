@@ -1,4 +1,4 @@
-//! The lanes of one node: which job runs where, and how far it is.
+//! The lanes of one node: which job runs where, and its progress.
 
 use super::{At, Done, OnLane, Processor, kind, lane_arg, time};
 use crate::role::Labour;
@@ -13,22 +13,22 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Run<W> {
     work: W,
-    /// Nanoseconds of a core that are left, as of `since_ns`.
+    /// Remaining core time in nanoseconds, as of `since_ns`.
     left_ns: u64,
     since_ns: u64,
     begun_ns: u64,
-    /// When it ends at the present speed, as scheduled; none while no core is free.
+    /// When it ends at the current speed, as scheduled; none while no core is free.
     due_ns: Option<u64>,
 }
 
-/// So many cores, in equal parts for so many lanes.
+/// This many cores, shared equally by this many lanes.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     cores: u64,
     lanes: u64,
 }
 
-/// Where a run is, of fewer than 64 lanes.
+/// Location of a run; there are fewer than 64 lanes.
 fn on_lane(lane: usize, begun_ns: u64) -> OnLane {
     OnLane {
         lane: lane as u16,
@@ -43,11 +43,11 @@ pub(super) struct Lanes<W> {
     config: Config,
     cores: u64,
     runs: Vec<Option<Run<W>>>,
-    /// Tells the event that counts from those before a change of speed.
+    /// Distinguishes the valid event from those scheduled before a change of speed.
     generations: Vec<u32>,
-    /// The role's number of each job, by the plan's.
+    /// The role's job numbers, by the plan's.
     jobs: BTreeMap<JobId, JobId>,
-    /// Sessions that were opened and are not over. Not a map, which would have room for eleven.
+    /// Sessions that were opened and have not ended. Not a map, which would allocate room for eleven entries.
     opened: Vec<Session>,
     plan_generation: u32,
     armed_ns: u64,
@@ -86,8 +86,8 @@ impl<W: Labour> Lanes<W> {
         self.settle(at, processor, done);
     }
 
-    /// Opens the session of a job, or widens it, as a node does: a session has jobs of several phases, and
-    /// none may be bounded by another's.
+    /// Opens or extends the session of a job, as a node does. A session has jobs of several phases, and none
+    /// may be bounded by the deadline of another.
     fn open(&mut self, now: Time, request: &Request<W>) {
         let &Request { soft, hard, .. } = request;
         self.opened.retain(|session| session.hard > now);
@@ -103,14 +103,14 @@ impl<W: Labour> Lanes<W> {
         });
         let session = Session {
             id: request.session,
-            // What comes next begins when this should be over: lanes are kept free for it.
+            // The next phase starts when this one should be over; lanes are kept free for it.
             open: soft,
             soft,
             hard,
         };
         self.opened.push(session);
         if before != Some(session) {
-            // A session that finds no room still has jobs with bounds of their own.
+            // If there is no room for the session, its jobs still have their own bounds.
             let _ = self.plan.open(now, session);
         }
     }
@@ -157,7 +157,7 @@ impl<W: Labour> Lanes<W> {
         self.settle(at, processor, done);
     }
 
-    /// Reports the end of a lane's run, and takes the work along if it ran through.
+    /// Reports the end of a lane's run, with the work if it ran to completion.
     fn end(
         &mut self,
         now: u64,
@@ -190,14 +190,14 @@ impl<W: Labour> Lanes<W> {
         }
     }
 
-    /// A stopped job leaves its lane at once.
+    /// A stopped job leaves its lane immediately.
     fn stop(&mut self, now: u64, lane: usize, done: &mut Vec<Done<W>>) {
         if let Some(run) = self.runs[lane].take() {
             self.end(now, on_lane(lane, run.begun_ns), Ran::Stopped, None, done);
         }
     }
 
-    /// Starts what can start, and schedules the ends anew.
+    /// Starts whatever can start, and reschedules the ends.
     fn settle(&mut self, mut at: At<'_>, processor: Processor, done: &mut Vec<Done<W>>) {
         self.advance(&mut at);
         let At {
@@ -235,12 +235,12 @@ impl<W: Labour> Lanes<W> {
         self.schedule(now, node, queue);
         self.arm(now, node, queue);
         if self.jobs.is_empty() {
-            // An empty map keeps the room of eleven.
+            // An empty map still holds room for eleven entries.
             self.jobs = BTreeMap::new();
         }
     }
 
-    /// Schedules the ends that are new, and anew those that moved with the speed.
+    /// Schedules new end events, and reschedules those that moved because the speed changed.
     fn schedule(&mut self, now: u64, node: u32, queue: &mut Windows) {
         let prove = self.prove_speed();
         for lane in 0..self.runs.len() {
@@ -274,7 +274,7 @@ impl<W: Labour> Lanes<W> {
         }
     }
 
-    /// What a lane has of the cores, if prove lanes have `prove`.
+    /// Share of the cores that a lane has, if prove lanes have `prove`.
     fn speed(&self, lane: usize, prove: Share) -> Share {
         match self.plan.lane_kind(lane) {
             LaneKind::Fast => Share { cores: 1, lanes: 1 },
@@ -282,7 +282,7 @@ impl<W: Labour> Lanes<W> {
         }
     }
 
-    /// What each prove lane has of the cores now.
+    /// Share of the cores that each prove lane has now.
     fn prove_speed(&self) -> Share {
         let (fast, prove) = self.runs.split_at(usize::from(self.config.fast_lanes));
         let busy = |runs: &[Option<Run<W>>]| runs.iter().flatten().count() as u64;
@@ -292,7 +292,8 @@ impl<W: Labour> Lanes<W> {
         Share { cores, lanes }
     }
 
-    /// Counts what was done since the last change of speed, in the tally of the node and the load of its class.
+    /// Accounts for the work done since the last change of speed, in the node's tally and in the load of its
+    /// class.
     pub(super) fn advance(&mut self, at: &mut At<'_>) {
         let now = at.now;
         let prove = self.prove_speed();
@@ -303,7 +304,7 @@ impl<W: Labour> Lanes<W> {
                 let wide = u128::from(now - run.since_ns) * u128::from(cores) / u128::from(lanes);
                 let did_ns = u64::try_from(wide).unwrap_or(u64::MAX).min(run.left_ns);
                 run.left_ns -= did_ns;
-                // All that run were counted last at the same time.
+                // All running jobs were last accounted for at the same time.
                 from_ns = from_ns.min(run.since_ns);
                 worked_ns += did_ns;
                 run.since_ns = now;

@@ -3,7 +3,7 @@ use crate::net::{NetConfig, Rate};
 use alphorn_scheme::{Class, Features, Schedulable};
 use alphorn_types::Slot;
 
-/// Work of a cost.
+/// Work with a cost.
 #[derive(Clone, Debug)]
 struct Toil(u64);
 
@@ -75,13 +75,13 @@ impl Bench {
         self.net.tally[0].cpu_ns
     }
 
-    /// Submits jobs of these costs at times in milliseconds; when each one ended, in milliseconds.
+    /// Submits jobs of these costs at times in milliseconds; returns when each one ended, in milliseconds.
     fn run(&mut self, jobs: &[(u64, u64)]) -> Vec<(u64, f64)> {
         let requests = jobs.iter().map(|(ms, cost_ns)| (*ms, request(*cost_ns)));
         self.run_requests(&requests.collect::<Vec<_>>())
     }
 
-    /// The same of any jobs.
+    /// The same for arbitrary jobs.
     fn run_requests(&mut self, jobs: &[(u64, Request<Toil>)]) -> Vec<(u64, f64)> {
         const SUBMIT: u8 = kind::OTHERS_STILL;
         for (i, (ms, _)) in jobs.iter().enumerate() {
@@ -142,13 +142,13 @@ fn short_jobs_share_the_fast_lanes() {
 
 #[test]
 fn a_long_job_gets_the_cores_that_are_left() {
-    // Two cores: one fast lane, one prove lane of two threads. 400 ms of one core take 200 alone; from
-    // 50 to 80 ms a short job takes one of the cores, and the long one goes half as fast.
+    // Two cores: one fast lane, one prove lane of two threads. 400 ms of one core take 200 alone; from 50 to
+    // 80 ms a short job takes one of the cores, and the long one runs at half speed.
     let mut bench = Bench::new(2, 100);
     let ends = bench.run(&[(0, 400 * MS), (50, 30 * MS)]);
     assert_eq!(ends, [(1, 80.0), (0, 215.0)]);
     assert_eq!(bench.cpu_ns(), 430 * MS);
-    // With one core it stands still.
+    // With one core it pauses.
     let mut bench = Bench::new(1, 100);
     let ends = bench.run(&[(0, 400 * MS), (50, 30 * MS)]);
     assert_eq!(ends, [(1, 80.0), (0, 430.0)]);
@@ -166,11 +166,11 @@ fn late_work_does_not_start_into_the_next_phase() {
         class: Class::Backfill,
         ..request(400 * MS)
     };
-    // Two cores: 200 ms of the prove lane, which is kept free for what the first session brings until 100 ms.
+    // Two cores: 200 ms on the prove lane, which is kept free until 100 ms for jobs of the first session.
     let mut bench = Bench::new(2, 100);
     let ends = bench.run_requests(&[(0, of_session(1, 100, 300, 1)), (0, late.clone())]);
     assert_eq!(ends, [(0, 1.0), (1, 300.0)]);
-    // A later job of the session widens it.
+    // A later job of the session extends it.
     let mut bench = Bench::new(2, 100);
     let later = of_session(1, 150, 300, 1);
     let ends = bench.run_requests(&[(0, of_session(1, 100, 300, 1)), (0, late), (50, later)]);

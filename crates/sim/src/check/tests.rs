@@ -15,7 +15,7 @@ fn told(ledger: &Ledger) -> Adversity {
     ledger.blame().adversity(&[], nobody)
 }
 
-/// Four nodes, all connected, 10 ms apart, 8 Mbit/s: 1000 bytes take 1 ms. Node 3 is not honest.
+/// Four nodes, all connected, 10 ms apart, 8 Mbit/s: 1000 bytes take 1 ms. Node 3 is dishonest.
 fn ledger() -> Ledger {
     let latency = scenario::Latency::Constant {
         ms: 10,
@@ -61,7 +61,7 @@ fn deliveries_are_counted_and_late_ones_are_missing() {
         (ledger.last_delay_ns(2), ledger.last_delay_ns(1)),
         (Some(20 * MS), None)
     );
-    // What comes after the last payload is not the last one.
+    // A delivery after the last payload is not the last one.
     assert_eq!(deliver(&mut ledger, 130, 2, 0, 1000), None);
     assert_eq!(ledger.last_delay_ns(2), Some(20 * MS));
 }
@@ -116,7 +116,7 @@ fn honest_nodes_have_no_proof_against_honest_ones() {
         reason: "invalid",
     };
     assert_eq!(ledger.violation(), Some(&accused));
-    // What the cheat reports is not counted.
+    // Reports of the cheating node are not counted.
     let told = told(&ledger);
     let expected = [("broken_promise", 1), ("invalid", 2)];
     assert_eq!(
@@ -135,7 +135,7 @@ fn either_of_two_payloads_is_a_delivery_and_both_are_evidence() {
         assert_eq!(deliver(&mut ledger, ms, node, item, 1000), None);
     }
     assert_eq!(ledger.delays_ns()[..2], [Some(11 * MS), Some(11 * MS)]);
-    // Node 3 is not honest.
+    // Node 3 is dishonest.
     assert_eq!((ledger.deliveries(), told(&ledger).evidence), (3, 1));
     let twice = Violation::Twice { node: 2, item: 0 };
     assert_eq!(deliver(&mut ledger, 15, 2, 2, 1000), Some(twice));

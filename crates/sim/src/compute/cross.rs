@@ -1,4 +1,4 @@
-//! A second opinion on a sample of all verdicts, from code that shares nothing with the first.
+//! Cross-checks a sample of all verdicts with code that shares nothing with the scheme's own.
 
 use super::lanes::{Lanes, Queued};
 use crate::Progress;
@@ -7,31 +7,31 @@ use alphorn_types::Epoch;
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// One of this many claims about a single signature is checked.
+/// One in this many claims about a single signature is checked.
 const SIGNATURES_EACH: u64 = 1024;
 
-/// One of this many claims about a group is checked.
+/// One in this many claims about a group is checked.
 const GROUPS_EACH: u64 = 16;
 
-/// Decides claims by another implementation than the scheme's own. The caller supplies it, since
+/// Decides claims with an implementation other than the scheme's own. The caller supplies it, since
 /// the simulator names no scheme.
 pub trait CrossCheck: Send + Sync {
-    /// Whether a claim holds; none if there is no second way to tell.
+    /// Whether a claim holds; none if there is no second way to decide it.
     fn holds(&self, keys: &Keys, claim: &Claim) -> Option<bool>;
 }
 
-/// What the second opinion said.
+/// Results of the cross-check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CrossCounts {
     /// Claims about single signatures that were decided twice.
     pub signatures: u64,
     /// Claims about groups that were decided twice.
     pub groups: u64,
-    /// Claims on which the two differ: an honest run has none.
+    /// Claims on which the two implementations differ; zero in an honest run.
     pub differences: u64,
 }
 
-/// A claim and where its first verdict will be found.
+/// A claim, and where to find its first verdict.
 pub(super) struct Sample {
     index: usize,
     item: usize,
@@ -61,8 +61,8 @@ impl Sampler {
         self.counts
     }
 
-    /// The claims of a batch that are to be decided twice: the first of each kind, and every so
-    /// many of those that follow.
+    /// Selects the claims of a batch to be decided twice: the first of each kind and then one in
+    /// every fixed number of them.
     pub(super) fn sample(&mut self, jobs: &[Queued]) -> Vec<Sample> {
         let mut samples = Vec::new();
         for (index, queued) in jobs.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Sampler {
         (*seen - 1).is_multiple_of(each)
     }
 
-    /// Decides the samples again, and compares with the verdicts of their jobs.
+    /// Decides the samples again and compares the results with the verdicts of their jobs.
     pub(super) fn decide<'v>(
         &mut self,
         env: &Env,
@@ -113,7 +113,7 @@ impl Sampler {
             Verdict::Valid => Some(true),
             Verdict::Invalid { claim } if *claim == sample.claim_index => Some(false),
             Verdict::Invalid { claim } if *claim > sample.claim_index => Some(true),
-            // The verdict stops at the first claim that fails.
+            // Verification stops at the first claim that fails.
             Verdict::Invalid { .. } => None,
         };
         let decided: Vec<(&Sample, bool)> = samples

@@ -14,7 +14,7 @@ pub(super) struct Lanes {
     scratches: Vec<Scratch>,
 }
 
-/// A job and what its scheme thinks that it costs on one core.
+/// A job and its cost on one core as estimated by its scheme.
 pub(super) struct Queued {
     pub(super) job: Work,
     pub(super) prior_ns: u64,
@@ -25,7 +25,7 @@ pub(super) struct Ran {
     /// Its index in the batch.
     pub(super) index: usize,
     pub(super) outcome: Outcome<Output>,
-    /// Time on its thread; times the number of threads where it had the whole pool.
+    /// Time on its thread, multiplied by the number of threads if it had the whole pool.
     pub(super) busy_ns: u64,
 }
 
@@ -44,13 +44,13 @@ impl Lanes {
         &self.pool
     }
 
-    /// Runs a batch and reports each job as it ends, in no particular order; returns the
-    /// nanoseconds of the whole.
+    /// Runs a batch and reports each job as it ends, in no particular order. Returns the duration
+    /// of the whole batch in nanoseconds.
     pub(super) fn run(&mut self, env: &Env, jobs: &[Queued], report: &mut dyn FnMut(Ran)) -> u64 {
         let started = Instant::now();
         let threads = self.scratches.len();
         let total_ns = jobs.iter().map(|queued| u128::from(queued.prior_ns)).sum();
-        // Alone on one thread it would end after all the others together.
+        // On a single thread it would end after all the others together.
         let is_long = |queued: &Queued| {
             jobs.len() == 1 || u128::from(queued.prior_ns) * threads as u128 > total_ns
         };
@@ -92,8 +92,8 @@ impl Lanes {
         })
     }
 
-    /// Each thread takes the next job of `order` until none is left: the longest first, so that
-    /// the threads end together.
+    /// Each thread takes the next job of `order` until none is left. The longest jobs come first,
+    /// so that the threads finish at about the same time.
     fn run_singly(
         &mut self,
         env: &Env,
@@ -128,7 +128,7 @@ impl Lanes {
     }
 }
 
-/// Runs a job; a panic is a crash of the job alone, and its scratch memory is dropped.
+/// Runs a job; a panic fails only this job, and its scratch memory is dropped.
 fn timed<T>(
     scratch: &mut Scratch,
     run: impl FnOnce(&mut Scratch) -> Result<T, alphorn_scheme::TaskError>,

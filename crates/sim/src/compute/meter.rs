@@ -1,45 +1,44 @@
-//! Counts and times of what was computed.
+//! Counts and times of computations.
 
 use alphorn_scheme::{Features, Outcome};
 use std::collections::BTreeMap;
 
-/// A part of the scenario, numbered by it.
+/// A stage of the scenario, numbered by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stage(pub u8);
 
-/// Counts and times of one operation in one stage. A job belongs to the stage that it was spawned
-/// in.
+/// Counts and times of one operation in one stage. A job belongs to the stage in which it was spawned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meter {
-    /// Jobs that nodes asked for.
+    /// Jobs requested by nodes.
     pub jobs: u64,
-    /// Their inputs.
+    /// Inputs of those jobs.
     pub items: u64,
-    /// Virtual nanoseconds of one core charged for them.
+    /// Virtual nanoseconds of one core charged for those jobs.
     pub charged_ns: u64,
-    /// Jobs really computed: the others had equal inputs.
+    /// Jobs actually computed; the others had equal inputs.
     pub computed_jobs: u64,
-    /// Their inputs.
+    /// Inputs of the computed jobs.
     pub computed_items: u64,
-    /// Nanoseconds of threads lent to them, measured.
+    /// Measured thread time spent on them, in nanoseconds.
     pub busy_ns: u64,
-    /// Their share of the nanoseconds of their batches, by `busy_ns`, measured: the sum over all
-    /// meters is the time for which the run computed.
+    /// Their share of the measured duration of their batches, in proportion to `busy_ns`, in nanoseconds.
+    /// The sum over all meters is the time that the run spent computing.
     pub wall_ns: u64,
 }
 
-/// How many jobs ended in which way.
+/// Number of jobs by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// With a result.
+    /// Ended with a result.
     pub done: u64,
-    /// With bad inputs.
+    /// Had invalid inputs.
     pub invalid: u64,
-    /// Not run: admission, keys or abilities were missing.
+    /// Not run, because admission, keys or capabilities were missing.
     pub refused: u64,
-    /// Given up by their session, or too long for their deadline.
+    /// Abandoned by their session, or too long for their deadline.
     pub cancelled: u64,
-    /// By a panic, or with a result that failed its own verification.
+    /// Ended in a panic, or with a result that failed its own verification.
     pub failed: u64,
 }
 
@@ -49,23 +48,23 @@ pub struct Meters {
     pub(super) stage: Stage,
     meters: BTreeMap<(Stage, &'static str), Meter>,
     batch: BTreeMap<(Stage, &'static str), u64>,
-    /// How jobs ended.
+    /// Number of jobs by how they ended.
     pub ends: Ends,
-    /// The first reason of a refusal.
+    /// Reason of the first refusal.
     pub first_refusal: Option<String>,
-    /// Jobs whose result an earlier run had kept: they are not computed, and no time is counted for them.
+    /// Jobs whose result an earlier run had kept. They are not computed, and no time is counted for them.
     pub results_loaded: u64,
 }
 
 impl Meters {
-    /// Every (stage, operation) that occurred, in order.
+    /// Every (stage, operation) pair that occurred, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Stage, &'static str, Meter)> + '_ {
         self.meters
             .iter()
             .map(|(&(stage, op), &meter)| (stage, op, meter))
     }
 
-    /// The counts of an operation over all stages.
+    /// Counts of an operation over all stages.
     pub fn total(&self, op: &str) -> Meter {
         let of_op = self.meters.iter().filter(|((_, name), _)| *name == op);
         of_op.fold(Meter::default(), |sum, (_, meter)| Meter {

@@ -15,7 +15,7 @@ fn request(job: u64, work: Work) -> Request {
     }
 }
 
-/// Spawns all, then finishes all in that order.
+/// Spawns all jobs, then finishes all in the same order.
 fn run_all(compute: &mut Compute, work: Vec<Work>) -> Vec<Outcome<Product>> {
     let spawned: Vec<_> = (0..)
         .zip(work)
@@ -51,7 +51,7 @@ fn equal_jobs_are_computed_once_and_charged_to_each() {
     assert_eq!(meter.charged_ns, 8 * ITEM_NS);
 }
 
-/// An aggregate of the model takes 96 bytes, a byte of support, and the bookkeeping.
+/// An aggregate of the model takes 96 bytes, one byte of support, and the bookkeeping.
 #[test]
 fn results_leave_the_cache_beyond_its_bytes() {
     const WEIGHT: u64 = 96 + 1 + 256;
@@ -86,7 +86,7 @@ fn a_slot_that_was_signed_is_refused() {
     assert_eq!(compute.meters().first_refusal.as_ref(), Some(reason));
 }
 
-/// A job that nobody waits for any more is never computed.
+/// A job that no ticket waits for any more is never computed.
 #[test]
 fn a_cancelled_unit_is_dropped_with_its_last_claim() {
     let mut compute = compute(ComputeConfig::new(1));
@@ -156,7 +156,7 @@ fn what_a_node_verified_is_measured_alone() {
     assert!(compute.measure_watched().is_none(), "the watch is over");
 }
 
-/// Believes the model except about one validator.
+/// Agrees with the model except about one validator.
 struct Doubter;
 
 impl CrossCheck for Doubter {
@@ -172,7 +172,7 @@ impl CrossCheck for Doubter {
 fn a_second_opinion_is_asked_about_a_sample() {
     let mut compute = compute(ComputeConfig::new(2));
     compute.cross_check(Arc::new(Doubter));
-    // The first claim of all is in the sample, then one of each 1,024.
+    // The first claim of all is in the sample, then one in every 1,024.
     let claims = (0..1030u32).map(|i| claim(i % 4, true));
     run_all(&mut compute, vec![verify(claims)]);
     let counts = compute.cross_counts().unwrap();
@@ -186,7 +186,7 @@ fn a_second_opinion_is_asked_about_a_sample() {
 fn a_second_opinion_knows_how_far_a_verdict_goes() {
     let mut compute = compute(ComputeConfig::new(1));
     compute.cross_check(Arc::new(Doubter));
-    // The first verdict is "invalid", and the doubter says so too.
+    // The first verdict is "invalid", and the doubter agrees.
     run_all(
         &mut compute,
         vec![verify([claim(0, false), claim(1, true)])],
@@ -195,7 +195,7 @@ fn a_second_opinion_knows_how_far_a_verdict_goes() {
     assert_eq!((counts.signatures, counts.differences), (1, 0));
 }
 
-/// Keeps what it hears.
+/// Records the progress reported to it.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(String, u64, u64)>>>);
 

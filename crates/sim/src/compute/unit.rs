@@ -1,16 +1,16 @@
-//! A piece of real work, shared by all who asked for it.
+//! A piece of real work, shared by all tickets that requested it.
 
 use super::Stage;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::{Outcome, Output, Product, Task, Verdict, Work};
 use sha2::{Digest, Sha256};
 
-/// Bytes of bookkeeping that are counted for each kept result.
+/// Bookkeeping bytes charged for each kept result.
 const KEPT_BYTES: u64 = 256;
 
 pub(super) struct Unit {
     pub(super) state: State,
-    /// Tickets that wait for the result.
+    /// Number of tickets waiting for the result.
     pub(super) claims: u32,
     /// Digest of the inputs; none for work that is never shared.
     pub(super) identity: Option<[u8; 32]>,
@@ -27,8 +27,8 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The result, if it is the same whenever the job runs: not a refusal, which a later key table
-    /// may lift, and not a key table, which is in the environment.
+    /// The result, if it is the same every time the job runs. Excludes refusals, which a later key
+    /// table may lift, and key tables, which are in the environment.
     pub(super) fn kept_product(&self) -> Option<&Product> {
         match self {
             State::Done(Outcome::Done(Output {
@@ -41,7 +41,7 @@ impl State {
 }
 
 impl Unit {
-    /// The verdicts of a verification that has run.
+    /// Verdicts of a verification that has run.
     pub(super) fn verdicts(&self) -> Option<&[Verdict]> {
         match self.state.kept_product() {
             Some(Product::Verdicts(verdicts)) => Some(verdicts),
@@ -50,8 +50,8 @@ impl Unit {
     }
 }
 
-/// Names what a job computes: jobs of one identity have one result. None for jobs that use
-/// secrets, which are never shared.
+/// Identifies what a job computes: jobs with the same identity have the same result. None for jobs
+/// that use secrets, which are never shared.
 pub(super) fn identity(job: &Work) -> Option<[u8; 32]> {
     let mut hash = Sha256::new();
     match job {
@@ -84,7 +84,7 @@ fn shape(hash: &mut Sha256, layout: &alphorn_types::Layout) {
     hash.update(layout.subcommittees().to_le_bytes());
 }
 
-/// Bytes that a kept result takes, about.
+/// Approximate size of a kept result in bytes.
 pub(super) fn weight(product: &Product) -> u64 {
     let bytes = match product {
         Product::Assigned(assignment) => assignment.members().len() * 8,
@@ -95,7 +95,7 @@ pub(super) fn weight(product: &Product) -> u64 {
         Product::Bundle { bytes, .. } => bytes.len(),
         Product::Verdicts(verdicts) => std::mem::size_of_val(verdicts.as_slice()),
         Product::Signed(all) | Product::Selected(all) => all.iter().map(<[u8]>::len).sum(),
-        // Coded pieces belong to runs that keep no results.
+        // Coded pieces occur only in runs that keep no results.
         Product::Prepared(_) | Product::Foreign(_) => 0,
     };
     bytes as u64 + KEPT_BYTES

@@ -1,10 +1,10 @@
-//! What one node verified, measured alone.
+//! Measures the verifications of one node in isolation.
 
 use super::lanes::Lanes;
 use alphorn_scheme::{Claim, Env, Item, Op, Outcome, Product, VerifyJob, Work};
 use alphorn_types::Epoch;
 
-/// Most inputs that are remembered: the most that a verification job has.
+/// Maximum number of recorded inputs, which is also the maximum of a verification job.
 const ITEMS_MAX: usize = 4096;
 
 /// The inputs of the verifications of one node.
@@ -13,29 +13,30 @@ pub(super) struct Watch {
     op: Op,
     epoch: Option<Epoch>,
     items: Vec<Item>,
-    /// What the senders sign, which a node verifies before the evidence.
+    /// Signatures of the senders, which a node verifies before the evidence.
     senders: Vec<Item>,
     is_over: bool,
 }
 
-/// A verification, measured alone on the machine.
+/// A verification measured with nothing else running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verification {
     /// Messages that were verified.
     pub items: u64,
-    /// Claims in them, those of their senders among them.
+    /// Claims in those messages, including those of their senders.
     pub claims: u64,
-    /// Signers that the claims name, each as often as it is named.
+    /// Signers named by the claims, counted each time they are named.
     pub signers: u64,
     /// Whether every message was found valid.
     pub all_valid: bool,
-    /// Nanoseconds on the whole pool, the best runs: proofs of selection and envelopes, then the evidence.
+    /// Nanoseconds on the whole pool, summing the best runs of proofs of selection and envelopes and of the
+    /// evidence.
     pub pooled_ns: u64,
-    /// Nanoseconds on one thread, the best runs.
+    /// The same on one thread.
     pub single_ns: u64,
-    /// The same for the evidence of the votes alone: what the proposal of Horn counts.
+    /// The same for the evidence of the votes only, which is what the Horn proposal counts.
     pub inner_pooled_ns: u64,
-    /// On one thread.
+    /// The same for that evidence on one thread.
     pub inner_single_ns: u64,
 }
 
@@ -55,7 +56,7 @@ impl Watch {
         self.is_over = true;
     }
 
-    /// Remembers the inputs of a job that is watched for, or of senders; those of one epoch, up to the bound.
+    /// Records the inputs of a watched job, or of senders; those of one epoch, up to the bound.
     pub(super) fn note(&mut self, node: u32, work: &Work) {
         let Work::Verify(job) = work else {
             return;
@@ -74,7 +75,7 @@ impl Watch {
         }
     }
 
-    /// The job of all that was watched for, and that of its senders if there are any.
+    /// The job of all recorded inputs, and that of their senders if there are any.
     pub(super) fn into_jobs(self) -> Option<(VerifyJob, Option<VerifyJob>)> {
         let epoch = self.epoch?;
         let job = |op, items: Vec<Item>| VerifyJob { op, epoch, items };
@@ -83,10 +84,10 @@ impl Watch {
     }
 }
 
-/// Runs of a verification from which the best counts.
+/// Number of runs of a verification, of which the best counts.
 const REPEATS: u32 = 3;
 
-/// Runs verifications alone, on the whole pool and on one thread, some times each.
+/// Runs verifications with nothing else running, several times each on the whole pool and on one thread.
 pub(super) fn measure(
     job: &VerifyJob,
     senders: Option<&VerifyJob>,
@@ -110,7 +111,7 @@ pub(super) fn measure(
     }
 }
 
-/// The least nanoseconds on the pool and on one thread, and whether all was found valid.
+/// Minimum nanoseconds on the pool and on one thread, each with whether all inputs were valid.
 fn best(job: &VerifyJob, env: &Env, lanes: &mut Lanes) -> [(u64, bool); 2] {
     let task = Work::Verify(job.clone());
     let mut best = [(u64::MAX, true); 2];

@@ -5,53 +5,57 @@ use crate::scenario;
 use thiserror::Error;
 
 /// Parameters of a [`Gossip`](super::Gossip). The defaults are those of Ethereum's consensus
-/// networks (consensus-specs, phase0/p2p-interface.md) and, where they leave it open, of GossipSub.
+/// networks (consensus-specs, phase0/p2p-interface.md) and, where those leave a value open, of
+/// GossipSub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// Mesh degree that grafting and pruning aim at (D).
+    /// Target mesh degree of grafting and pruning (D).
     pub degree: u8,
     /// Mesh degree below which peers are grafted.
     pub degree_low: u8,
-    /// Mesh degree above which peers are pruned, and at which a GRAFT is refused.
+    /// Mesh degree above which peers are pruned, and at which a GRAFT is rejected.
     pub degree_high: u8,
-    /// Peers outside the mesh that get an announcement, at least; a quarter of them if that is more.
+    /// Minimum number of peers outside the mesh that get an announcement; a quarter of them if that
+    /// is more.
     pub degree_lazy: u8,
     /// Nanoseconds between heartbeats.
     pub heartbeat_ns: u64,
-    /// Heartbeats for which a message can be asked for.
+    /// Heartbeats for which a message can be requested.
     pub history_beats: u8,
     /// Heartbeats for which a message is announced.
     pub gossip_beats: u8,
-    /// Nanoseconds for which a name is remembered, at least.
+    /// Minimum time in nanoseconds for which a message identity is remembered.
     pub seen_ttl_ns: u64,
-    /// Messages of more bytes than this are refused ahead (IDONTWANT); none = never.
+    /// Size in bytes above which further copies of a message are declined in advance (IDONTWANT);
+    /// none = never.
     pub refuse_above_bytes: Option<u64>,
-    /// Send own messages to every peer instead of the mesh.
+    /// Whether to send own messages to every peer rather than the mesh.
     pub flood_publish: bool,
-    /// Ask the layer above before a message is forwarded; without, every message is accepted.
+    /// Whether to ask the layer above before forwarding a message; otherwise every message is
+    /// accepted.
     pub validate: bool,
-    /// Messages kept to answer requests, at most; the oldest goes first.
+    /// Maximum number of messages kept to answer requests; the oldest is dropped first.
     pub history_max: u32,
-    /// Bytes of the messages kept, at most; the newest message is kept whatever its size.
+    /// Maximum total bytes of the messages kept; the newest message is kept whatever its size.
     pub history_bytes_max: u64,
-    /// Messages that wait for a verdict, at most.
+    /// Maximum number of messages waiting for a verdict.
     pub waiting_max: u16,
-    /// Of those, messages first sent by one peer, once half of the places are taken.
+    /// Maximum number of those first sent by one peer, once half of the slots are taken.
     pub waiting_peer_max: u16,
-    /// Names in the announcements of one peer in a heartbeat, at most.
+    /// Maximum number of identities in the announcements of one peer per heartbeat.
     pub announced_beat_max: u32,
-    /// Announcements of one peer in a heartbeat, at most.
+    /// Maximum number of announcements of one peer per heartbeat.
     pub announcements_beat_max: u16,
-    /// Names of messages that are not here in the refusals of one peer in a heartbeat, at most.
+    /// Maximum number of identities of unknown messages in one peer's IDONTWANT per heartbeat.
     pub refused_beat_max: u32,
-    /// Messages that are not here yet, of which one peer may cause a record (asked of it, or
-    /// refused by it ahead), at most.
+    /// Maximum number of records of unknown messages (requested from a peer, or declined by it in
+    /// advance) that one peer may cause.
     pub ahead_peer_max: u16,
-    /// Messages sent on request to one peer in a heartbeat, at most.
+    /// Maximum number of messages sent on request to one peer per heartbeat.
     pub answers_beat_max: u16,
-    /// Bytes sent on request to one peer in a heartbeat, at most, but for the first message.
+    /// Maximum bytes sent on request to one peer per heartbeat, not counting the first message.
     pub answer_bytes_beat_max: u64,
-    /// Names in an announcement, at most.
+    /// Maximum number of identities in an announcement.
     pub ids_max: u16,
 }
 
@@ -79,38 +83,38 @@ impl Default for Config {
             ahead_peer_max: 1024,
             answers_beat_max: 2048,
             answer_bytes_beat_max: 8 << 20,
-            // 60 kB, within the 64 KiB of control messages that networks allow.
+            // 60 kB, within the 64 KiB that networks allow for control messages.
             ids_max: 3000,
         }
     }
 }
 
-/// Parameters that no mesh can have.
+/// Parameters that are invalid for a mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// A parameter is below its least value.
+    /// A parameter is below its minimum.
     #[error("{name} = {value}, must be at least {min}")]
     Small {
         /// The parameter.
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The least legal value.
+        /// Minimum allowed.
         min: u64,
     },
-    /// A parameter is above its greatest value.
+    /// A parameter is above its maximum.
     #[error("{name} = {value}, must be at most {max}")]
     Large {
         /// The parameter.
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The greatest legal value.
+        /// Maximum allowed.
         max: u64,
     },
 }
 
-/// A parameter that a byte holds.
+/// Converts a parameter that must fit in a byte.
 fn byte(name: &'static str, value: u32) -> Result<u8, ConfigError> {
     u8::try_from(value).map_err(|_| ConfigError::Large {
         name,
@@ -120,11 +124,11 @@ fn byte(name: &'static str, value: u32) -> Result<u8, ConfigError> {
 }
 
 impl Config {
-    /// The mesh of a scenario; `validates` as [`Config::validate`].
+    /// Mesh configuration of a scenario; `validates` sets [`Config::validate`].
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], as [`Config::check`].
+    /// [`ConfigError`], as for [`Config::check`].
     pub(crate) fn of(gossip: &scenario::Gossip, validates: bool) -> Result<Self, ConfigError> {
         let ms = |ms: u64| ms.saturating_mul(1_000_000);
         let refused = gossip.idontwant_bytes;
@@ -150,11 +154,11 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] with the first parameter out of its bounds, and the bound.
+    /// [`ConfigError`] with the first parameter out of bounds, and the bound.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let (degree, peers) = (u64::from(self.degree), PEERS_MAX as u64);
         let (beats, waiting) = (self.history_beats.into(), self.waiting_max.into());
-        /// A field under its name, and its bounds.
+        /// A field with its name and its bounds.
         macro_rules! field {
             ($name:ident, $min:expr, $max:expr) => {
                 (stringify!($name), u64::from(self.$name), $min, $max)

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-/// The other members of a member's row and column, each list ascending.
+/// The other members of a member's row and column, each list in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Links<T> {
-    /// In the same row.
+    /// Members in the same row.
     pub row: Arc<[T]>,
-    /// In the same column.
+    /// Members in the same column.
     pub column: Arc<[T]>,
 }
 
 impl Links<u32> {
-    /// The links of member `index` of `members`, in rows of width floor(sqrt(members)). The last row
-    /// may be shorter; who is missing there is reached through the column.
+    /// The links of member `index` out of `members`, in rows of width floor(sqrt(members)). The last
+    /// row may be shorter; members without a counterpart there are reached through the column.
     ///
     /// # Panics
     ///
@@ -31,7 +31,7 @@ impl Links<u32> {
 }
 
 impl<T> Links<T> {
-    /// The same links under other names; `name` must keep the order.
+    /// The same links with renamed members; `name` must preserve the order.
     pub(crate) fn map<U>(&self, name: impl Fn(&T) -> U) -> Links<U> {
         Links {
             row: self.row.iter().map(&name).collect(),
@@ -41,7 +41,7 @@ impl<T> Links<T> {
 }
 
 impl<T: Ord> Links<T> {
-    /// Whether somebody is in the row or in the column; both lists are ascending.
+    /// Whether the member is in the row or the column; both lists are ascending.
     pub(crate) fn have(&self, other: &T) -> bool {
         let lists = [&self.row, &self.column];
         lists.iter().any(|list| list.binary_search(other).is_ok())

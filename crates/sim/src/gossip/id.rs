@@ -1,46 +1,47 @@
-//! Names of messages, and the set that remembers which were seen.
+//! Message identities, and the set of those seen.
 
 use alphorn_types::Time;
 
-/// Bytes that a name takes on the wire: as many as in Ethereum's consensus networks.
+/// Size of an identity on the wire in bytes, the same as in Ethereum's consensus networks.
 pub(crate) const ID_BYTES: usize = 20;
 
-/// Numbers above the oldest remembered one that [`SeenBits`] holds, 128 KiB of bits.
+/// Range of numbers that [`SeenBits`] holds, starting at the oldest remembered one: 128 KiB of
+/// bits.
 pub(crate) const DENSE_WINDOW: u32 = 1 << 20;
 
-/// What [`SeenBits::insert`] found.
+/// Result of [`SeenBits::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// The name is new and now remembered.
+    /// The identity is new and now remembered.
     New,
-    /// It was there.
+    /// The identity was already known.
     Known,
-    /// It cannot be remembered: a number far above all others.
+    /// The identity cannot be remembered because its number is far above all others.
     Beyond,
 }
 
-/// The name of a message: its number in the order of publication on its topic.
+/// Identity of a message: its number in order of publication on its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DenseId(pub u32);
 
-/// Words of [`SeenBits`] without memory of their own.
+/// Words of [`SeenBits`] that are stored inline.
 const INLINE: usize = 2;
 
-/// One bit a number. A number below those that were forgotten counts as seen.
+/// One bit per number. Numbers below the forgotten ones count as seen.
 #[derive(Clone, Debug, Default)]
-#[repr(C)] // what a duplicate reads comes first
+#[repr(C)] // fields read for a duplicate come first
 pub(crate) struct SeenBits {
     first: [u64; INLINE],
     /// Number of the first bit, a multiple of 64.
     base: u32,
-    /// One above the greatest number.
+    /// One above the highest number.
     end: u32,
     rest: Vec<u64>,
-    /// When `end` was last looked at, and what it was: what expires next.
+    /// When `end` was last sampled, and its value then, which is the next to expire.
     mark: (Time, u32),
 }
 
-/// Bytes that a look-up of a recent number reads.
+/// Number of bytes read by a look-up of a recent number.
 #[cfg(test)]
 pub(super) const HOT_BYTES: usize = std::mem::offset_of!(SeenBits, end);
 
@@ -53,7 +54,7 @@ impl SeenBits {
         }
     }
 
-    /// Whether the message was seen.
+    /// Whether the message has been seen.
     #[inline]
     pub(crate) fn contains(&self, id: &DenseId) -> bool {
         match id.0.checked_sub(self.base) {
@@ -89,7 +90,7 @@ impl SeenBits {
         if known { Mark::Known } else { Mark::New }
     }
 
-    /// Forgets messages inserted at or before `before`, or some time later.
+    /// Forgets messages inserted at or before `before`, or some time later than that.
     pub(crate) fn expire(&mut self, now: Time, before: Time) {
         let (since, end) = self.mark;
         if since > before {
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(seen.insert(at(1), DenseId(70)), Mark::New);
         assert_eq!(seen.insert(at(1), DenseId(70)), Mark::Known);
         assert!(!seen.contains(&DenseId(69)) && !seen.contains(&DenseId(71)));
-        seen.expire(at(10), at(0)); // remembers that numbers end at 71
+        seen.expire(at(10), at(0)); // samples the end of the numbers, 71
         assert!(!seen.contains(&DenseId(3)));
         assert_eq!(seen.insert(at(11), DenseId(200)), Mark::New);
         seen.expire(at(20), at(9)); // too early

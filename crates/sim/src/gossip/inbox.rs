@@ -3,17 +3,17 @@
 use super::DenseId;
 use alphorn_proto::Token;
 
-/// Bits of a token that name the place; the rest counts how often it was used.
+/// Bits of a token that hold the slot; the rest counts how often the slot was used.
 const PLACE_BITS: u32 = 16;
 
-/// Messages waiting, at most 2^15; `X` is what a machine notes beside one.
+/// Waiting messages, at most 2^15; `X` is the note that a state machine attaches to each.
 #[derive(Debug)]
 pub(super) struct Inbox<P, X> {
-    /// Name of the message at each place: all that a duplicate looks at.
+    /// Identity of the message in each slot, which is all that a duplicate reads.
     ids: Vec<Option<DenseId>>,
     places: Vec<Place<P, X>>,
     free: Vec<u16>,
-    /// How often places were used that are gone, at most: no token is given out again.
+    /// Upper bound on the uses of slots since removed, so that no token is issued twice.
     uses: u64,
 }
 
@@ -41,7 +41,7 @@ impl<P, X> Inbox<P, X> {
         self.ids.len() - self.free.len()
     }
 
-    /// Gives the room of what no longer waits back.
+    /// Frees the memory of messages that no longer wait.
     pub(super) fn shrink(&mut self) {
         if self.len() == 0 {
             let uses = self.places.iter().map(|place| place.uses);
@@ -52,7 +52,7 @@ impl<P, X> Inbox<P, X> {
         }
     }
 
-    /// The note on a waiting message.
+    /// The note of a waiting message.
     #[inline]
     pub(super) fn find(&mut self, id: &DenseId) -> Option<&mut X> {
         let place = self.ids.iter().position(|waiting| *waiting == Some(*id))?;
@@ -60,7 +60,7 @@ impl<P, X> Inbox<P, X> {
         content.map(|(_, note)| note)
     }
 
-    /// The notes on all waiting messages.
+    /// The notes of all waiting messages.
     pub(super) fn notes(&self) -> impl Iterator<Item = &X> {
         let contents = self
             .places
@@ -69,7 +69,7 @@ impl<P, X> Inbox<P, X> {
         contents.map(|(_, note)| note)
     }
 
-    /// Lets a message wait.
+    /// Adds a message to wait for a verdict.
     pub(super) fn wait(&mut self, id: DenseId, payload: P, note: X) -> Token {
         let index = match self.free.pop() {
             Some(index) => usize::from(index),
@@ -88,7 +88,7 @@ impl<P, X> Inbox<P, X> {
         Token(place.uses << PLACE_BITS | index as u64)
     }
 
-    /// Ends the waiting.
+    /// Removes a waiting message.
     pub(super) fn take(&mut self, token: Token) -> Option<(DenseId, P, X)> {
         let index = token.0 as u16;
         let place = self.places.get_mut(usize::from(index))?;

@@ -1,4 +1,4 @@
-//! The mesh: who is in it, what is forwarded, what is asked for.
+//! The mesh: membership, forwarding and requests.
 
 mod beat;
 mod control;
@@ -18,36 +18,36 @@ use peer::PeerState;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Nanoseconds after a PRUNE in which neither side grafts.
+/// Time in nanoseconds after a PRUNE in which neither side grafts.
 const BACKOFF_NS: u64 = 60_000_000_000;
-/// Nanoseconds in which a request must be answered before another peer is asked.
+/// Time in nanoseconds in which a request must be answered before another peer is asked.
 const PROMISE_NS: u64 = 3_000_000_000;
 
-/// What is noted beside a message that waits for a verdict.
+/// Note attached to a message that waits for a verdict.
 #[derive(Clone, Copy, Debug)]
 struct Note {
-    /// Who sent it; all answer for it.
+    /// Peers that sent it; all are accountable for it.
     senders: PeerSet,
-    /// Who has it, or does not want it.
+    /// Peers that have it or do not want it.
     has: PeerSet,
-    /// Whose share of the waiting messages it takes.
+    /// Peer whose share of the waiting messages it uses.
     owner: Peer,
 }
 
-/// What a duplicate touches, and most of what comes is a duplicate: with numbers for names this is
-/// one cache line, and a simulated network of 10^4 nodes stays in a core's cache.
+/// The state that a duplicate touches. Most messages are duplicates; with numbers as identities this
+/// is one cache line, so a simulated network of 10^4 nodes stays in a core's cache.
 #[derive(Debug)]
 #[repr(C)]
 struct Hot {
-    /// Connected and not graylisted.
+    /// Peers that are connected and not graylisted.
     taken: PeerSet,
-    /// When the next heartbeat is run; [`Time::MAX`] = never.
+    /// Time of the next heartbeat; [`Time::MAX`] = never.
     due: Time,
     duplicate_bytes: u64,
     duplicates: u32,
-    /// Whether messages wait for a verdict.
+    /// Whether any messages are waiting for a verdict.
     waiting: bool,
-    /// Whether outputs wait to be polled.
+    /// Whether any outputs are waiting to be polled.
     output: bool,
     seen: SeenBits,
 }
@@ -60,16 +60,16 @@ impl Hot {
     }
 }
 
-/// What is known of a message that is not here yet.
+/// What is known of a message that has not arrived yet.
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
-    /// Who has it, or does not want it.
+    /// Peers that have it or do not want it.
     has: PeerSet,
-    /// Whose share of these records it takes.
+    /// Peer whose share of these records it uses.
     owner: Peer,
-    /// Who was asked for it, and until when.
+    /// Peer that was asked for it, and the deadline of the request.
     asked: Option<(Peer, Time)>,
-    /// Heartbeat of the last news.
+    /// Heartbeat of the last update.
     beat: u32,
 }
 
@@ -77,8 +77,8 @@ struct Ahead {
 ///
 /// # Panics
 ///
-/// No input makes it panic. It allocates when it meets a peer, keeps a message or announces, not
-/// when a duplicate comes.
+/// No input causes a panic. Memory is allocated for a new peer, a kept message or an announcement,
+/// but not for a duplicate.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Gossip<P> {
@@ -86,8 +86,8 @@ pub(crate) struct Gossip<P> {
     rest: Box<Rest<P>>,
 }
 
-/// What a duplicate does not touch. It is elsewhere, so that the machines of many nodes in a row take
-/// little room, and what duplicates touch of them few pages.
+/// State that a duplicate does not touch. It is stored elsewhere, so that the state machines of many
+/// consecutive nodes take little space and duplicates touch few pages.
 #[derive(Debug)]
 struct Rest<P> {
     /// Connected peers.
@@ -95,11 +95,11 @@ struct Rest<P> {
     mesh: PeerSet,
     /// Peers with a penalty; none is in the mesh.
     penalised: PeerSet,
-    /// Neither announced to nor listened to.
+    /// Peers that are neither sent announcements nor listened to.
     quiet: PeerSet,
-    /// Own messages are not sent to these.
+    /// Peers to which own messages are not sent.
     unserved: PeerSet,
-    /// Number of the current heartbeat interval, and where it ends.
+    /// Number of the current heartbeat interval, and its end.
     beat: u32,
     beat_end: Time,
     inbox: Inbox<P, Note>,
@@ -109,18 +109,18 @@ struct Rest<P> {
     history: History<P>,
     ahead: BTreeMap<DenseId, Ahead>,
     peers: Vec<PeerState>,
-    /// Nanoseconds by which this node's heartbeats are early, so that not all beat together.
+    /// Nanoseconds by which this node's heartbeats are early, so that nodes do not all beat together.
     phase_ns: u64,
     config: Arc<Config>,
 }
 
 impl<P: Payload> Gossip<P> {
     /// A node without peers. Nodes share the configuration; each has its own `seed`, which keys its
-    /// choices and the phase of its heartbeats.
+    /// random choices and the phase of its heartbeats.
     ///
     /// # Panics
     ///
-    /// If the configuration does not pass [`Config::check`].
+    /// If the configuration fails [`Config::check`].
     pub(crate) fn new(config: Arc<Config>, seed: u64) -> Self {
         assert_eq!(config.check(), Ok(()), "configuration of the mesh");
         let mut draw = Draw::new(seed);
@@ -156,8 +156,8 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Takes connected peers into the mesh without a GRAFT: a mesh that both ends agreed on before,
-    /// as of a simulated network that is not to begin with its formation.
+    /// Adds connected peers to the mesh without a GRAFT. The mesh was agreed on by both ends
+    /// beforehand, for a simulation that should not start with mesh formation.
     pub(crate) fn adopt(&mut self, peers: PeerSet) {
         self.rest.mesh = self
             .rest
@@ -184,7 +184,7 @@ impl<P: Payload> Gossip<P> {
         self.rest.up
     }
 
-    /// The penalty of a peer, in points of [`Reject::penalty`].
+    /// Penalty of a peer, in points of [`Reject::penalty`].
     #[cfg(test)]
     pub(crate) fn penalty(&self, peer: Peer) -> u16 {
         let state = self.rest.peers.get(peer.0 as usize);
@@ -245,7 +245,7 @@ impl<P: Payload> Machine<P> for Gossip<P> {
         let output = self.rest.out.pop_front();
         if self.rest.out.is_empty() {
             self.hot.output = false;
-            // The next output goes to the front of the buffer, which is in the cache.
+            // Place the next output at the front of the buffer, which is cached.
             self.rest.out.clear();
         }
         output
@@ -275,7 +275,7 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Whether anything is taken from the peer; counted if not.
+    /// Whether messages of the peer are accepted; counts a rejection if not.
     #[inline]
     fn admits(&mut self, from: Peer) -> bool {
         let admits = self.hot.taken.contains(from);
@@ -289,7 +289,7 @@ impl<P: Payload> Gossip<P> {
         admits
     }
 
-    /// A copy of a message that was here already.
+    /// Handles a copy of a message already received.
     #[inline]
     fn duplicate(&mut self, from: Peer, id: &DenseId, bytes: u64) {
         self.hot.count_duplicate(bytes);
@@ -302,10 +302,10 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// A message that was not here before.
+    /// Handles a message received for the first time.
     fn first(&mut self, now: Time, from: Peer, id: DenseId, payload: P) {
         if self.waits_full(from) {
-            // Not remembered, so that another peer can bring it later.
+            // Not remembered, so that another peer can send it later.
             return self.rest.refused.add(Reject::WaitingFull);
         }
         if self.hot.seen.insert(now, id) == Mark::Beyond {
@@ -327,8 +327,8 @@ impl<P: Payload> Gossip<P> {
         self.emit(Output::Validate { token, id, payload });
     }
 
-    /// Whether no message of the peer can wait for a verdict: a peer has no more than its share once
-    /// half of the places are taken.
+    /// Whether the peer may not add another waiting message. Once half of the slots are taken, a peer
+    /// has no more than its share.
     #[inline]
     fn waits_full(&self, from: Peer) -> bool {
         let (waiting, max) = (
@@ -347,8 +347,8 @@ impl<P: Payload> Gossip<P> {
         waiting >= max || share >= usize::from(self.rest.config.waiting_peer_max)
     }
 
-    /// Tells peers that copies of a large message would be wasted, before it is even valid: they
-    /// would be on their way when it is.
+    /// Notifies peers that they need not send copies of a large message. This happens before it is
+    /// even validated, because the copies would be in flight by then.
     fn refuse_copies(&mut self, to: PeerSet, id: DenseId, payload: &P) {
         let large = self.rest.config.refuse_above_bytes;
         if large.is_some_and(|bytes| payload.wire_bytes() > bytes) {
@@ -393,7 +393,7 @@ impl<P: Payload> Gossip<P> {
         let to = if self.rest.config.flood_publish {
             served
         } else {
-            // A mesh that is still small gets help, or the message may not leave the node.
+            // Help a mesh that is still small, or the message may not leave the node.
             let missing = usize::from(self.rest.config.degree).saturating_sub(self.rest.mesh.len());
             let helpers = self.rest.draw.pick(served.minus(self.rest.mesh), missing);
             self.rest.mesh.or(helpers)
@@ -430,7 +430,7 @@ impl<P: Payload> Gossip<P> {
         self.rest.out.push_back(output);
     }
 
-    /// Asks for a heartbeat at the end of the current interval.
+    /// Schedules a heartbeat at the end of the current interval.
     #[inline]
     fn wake(&mut self) {
         self.hot.due = self.hot.due.min(self.rest.beat_end);
@@ -452,7 +452,7 @@ const _: () = assert!(PEERS_MAX <= u8::MAX as usize, "a peer's number is a byte"
 mod tests {
     use super::*;
 
-    /// As long as its content, and as large in memory as what nodes publish.
+    /// As long as its content, and as large in memory as real published messages.
     type Bytes = Arc<[u8]>;
 
     impl Payload for Bytes {
@@ -502,7 +502,7 @@ mod tests {
             let payload = payload.clone();
             node.handle(Time::ZERO, Input::Publish { id, payload });
         }
-        // Later than heartbeats announce them, for nobody was there to hear it.
+        // After the heartbeats that announced them, which no peer heard.
         let back = Time::from_nanos((beats - 1) * beat_ns);
         let drain = |node: &mut Gossip<Bytes>| {
             std::iter::from_fn(|| node.poll_output()).collect::<Vec<_>>()
@@ -530,7 +530,7 @@ mod tests {
         };
         let answers = |output: &Output<Bytes>| matches!(output, Output::Send { message, .. } if *message == answer);
         assert!(drain(&mut node).iter().any(answers));
-        // What is forgotten is not announced.
+        // Forgotten messages are not announced.
         node.handle(back, Input::PeerDown { peer });
         let late = Time::from_nanos((beats + 3) * beat_ns);
         while let Some(due) = node.next_deadline().filter(|due| *due < late) {

@@ -1,26 +1,26 @@
-//! Messages between neighbours, and how long they are.
+//! Messages between neighbours, and their sizes.
 //!
-//! Nobody encodes them. A head takes two bytes, a payload four for its length, a list of names two for
-//! its count.
+//! Messages are never actually encoded. A header takes two bytes, a payload four for its length, a
+//! list of identities two for its count.
 
 use super::{DenseId, ID_BYTES};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Bytes of a message without payload and names.
+/// Size in bytes of a message without payload and identities.
 const HEAD_BYTES: u64 = 2;
 
-/// What is published: opaque here but for its size.
+/// A published payload, opaque here except for its size.
 pub(crate) trait Payload: Clone + Debug + Send {
-    /// Bytes on the wire.
+    /// Size on the wire in bytes.
     fn wire_bytes(&self) -> u64;
 }
 
-/// Names in ascending order without repetition, at least one.
+/// Identities in ascending order without duplicates, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ids(List);
 
-/// One name needs no memory of its own: IDONTWANT is sent for every large message.
+/// A single identity needs no allocation, because IDONTWANT is sent for every large message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum List {
     One([DenseId; 1]),
@@ -28,12 +28,12 @@ enum List {
 }
 
 impl Ids {
-    /// One name.
+    /// A list of one identity.
     pub(crate) const fn one(id: DenseId) -> Self {
         Self(List::One([id]))
     }
 
-    /// The names of a list, in any order; none if it is empty.
+    /// The identities of a list in any order; none if it is empty.
     pub(crate) fn new(mut ids: Vec<DenseId>) -> Option<Self> {
         ids.sort_unstable();
         ids.dedup();
@@ -44,7 +44,7 @@ impl Ids {
         }
     }
 
-    /// The names.
+    /// The identities.
     pub(crate) fn as_slice(&self) -> &[DenseId] {
         match &self.0 {
             List::One(id) => id,
@@ -53,37 +53,37 @@ impl Ids {
     }
 }
 
-/// What neighbours send each other.
+/// A message between neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message<P> {
     /// A published message.
     Data {
-        /// Its name.
+        /// Its identity.
         id: DenseId,
         /// The message.
         payload: P,
     },
-    /// A published message that the receiver forwards once, as [`Message::Data`]; in a grid only.
+    /// Like [`Message::Data`], but the receiver forwards the message once; in a grid only.
     Relay {
-        /// Its name.
+        /// Its identity.
         id: DenseId,
         /// The message.
         payload: P,
     },
-    /// Announces messages that can be asked for.
+    /// Announces messages that can be requested.
     IHave(Ids),
-    /// Asks for messages.
+    /// Requests messages.
     IWant(Ids),
-    /// Says that copies of these messages would be wasted.
+    /// Declines copies of these messages.
     IDontWant(Ids),
-    /// Puts sender and receiver into each other's mesh.
+    /// Adds sender and receiver to each other's mesh.
     Graft,
-    /// Takes them out, for the time of the back-off.
+    /// Removes them from each other's mesh, for the back-off time.
     Prune,
 }
 
 impl<P: Payload> Message<P> {
-    /// Bytes on the wire.
+    /// Size on the wire in bytes.
     pub(crate) fn wire_bytes(&self) -> u64 {
         let ids_bytes = |ids: &Ids| 2 + ID_BYTES as u64 * ids.as_slice().len() as u64;
         HEAD_BYTES
@@ -96,7 +96,7 @@ impl<P: Payload> Message<P> {
             }
     }
 
-    /// The name of the kind, for traces and counters.
+    /// Name of the message kind, for traces and counters.
     #[cfg(test)]
     pub(crate) const fn kind(&self) -> &'static str {
         match self {

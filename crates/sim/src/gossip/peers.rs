@@ -1,9 +1,9 @@
-//! Sets of peers as bits, and choices among them.
+//! Sets of peers as bits, and random choices among them.
 
 use alphorn_proto::Peer;
 use std::sync::Arc;
 
-/// Most peers of a [`Gossip`](super::Gossip); its peers are numbered below.
+/// Maximum number of peers of a [`Gossip`](super::Gossip); its peers have numbers below this.
 pub(crate) const PEERS_MAX: usize = 128;
 
 /// A set of peers below [`PEERS_MAX`], one bit each.
@@ -11,10 +11,10 @@ pub(crate) const PEERS_MAX: usize = 128;
 pub struct PeerSet(u128);
 
 impl PeerSet {
-    /// No peer.
+    /// The empty set.
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// One peer; none if its number is not below [`PEERS_MAX`].
+    /// The set of one peer; empty if its number is not below [`PEERS_MAX`].
     #[inline]
     pub const fn one(peer: Peer) -> Self {
         if peer.0 < PEERS_MAX as u64 {
@@ -24,13 +24,13 @@ impl PeerSet {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many there are.
+    /// Number of peers in the set.
     #[inline]
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
@@ -42,13 +42,13 @@ impl PeerSet {
         !self.and(Self::one(peer)).is_empty()
     }
 
-    /// The peers of both sets.
+    /// Intersection of both sets.
     #[inline]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The peers of either set.
+    /// Union of both sets.
     #[inline]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -60,13 +60,13 @@ impl PeerSet {
         Self(self.0 & !other.0)
     }
 
-    /// The peers by number.
+    /// The peers in order of number.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Peer> {
         PeersIter::turned(self, 0)
     }
 
-    /// The peer with `rank` smaller ones in the set.
+    /// The set of only the peer that has `rank` smaller ones in this set.
     fn nth(self, rank: usize) -> Self {
         let mut rest = self.0;
         for _ in 0..rank {
@@ -81,15 +81,15 @@ impl PeerSet {
 pub enum Peers {
     /// One.
     One(Peer),
-    /// A set, served from the peer `first` upwards and round: who comes first changes from message
-    /// to message, or the same neighbour would always be served last.
+    /// A set, served from the peer `first` upwards with wraparound. The starting peer changes from
+    /// message to message, because otherwise the same neighbour would always be served last.
     Set {
         /// The peers.
         set: PeerSet,
-        /// Where the round begins, below [`PEERS_MAX`].
+        /// First peer to serve, below [`PEERS_MAX`].
         first: u8,
     },
-    /// A list, in its order.
+    /// A list, served in its order.
     List(Arc<[Peer]>),
 }
 
@@ -104,7 +104,7 @@ impl Peers {
         }
     }
 
-    /// How many there are.
+    /// Number of receivers.
     pub fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,
@@ -113,7 +113,7 @@ impl Peers {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no receivers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -128,7 +128,7 @@ impl<'a> IntoIterator for &'a Peers {
     }
 }
 
-/// The receivers of a message one by one.
+/// Iterator over the receivers of a message.
 #[derive(Clone, Debug)]
 pub struct PeersIter<'a>(Rest<'a>);
 
@@ -173,9 +173,9 @@ impl Iterator for PeersIter<'_> {
     }
 }
 
-/// A keyed sequence of choices (SplitMix64): the same seed makes the same choices everywhere.
-/// It decides who is asked first, never what is believed, so a peer that could guess it would only
-/// know whom this node will graft.
+/// A keyed sequence of random choices (SplitMix64): the same seed makes the same choices
+/// everywhere. It decides only which peers are asked first, never what is believed, so a peer that
+/// could guess it would only know which peers this node will graft.
 #[derive(Clone, Debug)]
 pub(super) struct Draw(u64);
 
@@ -193,13 +193,13 @@ impl Draw {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// A random number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next()) * bound as u128;
         (wide >> 64) as usize
     }
 
-    /// The set as receivers, from a drawn one onwards.
+    /// The set as receivers, starting at a random one.
     #[inline]
     pub(super) fn turn(&mut self, set: PeerSet) -> Peers {
         Peers::Set {
@@ -208,7 +208,7 @@ impl Draw {
         }
     }
 
-    /// `count` peers of the set, or all if it has no more.
+    /// `count` random peers of the set, or all if it has no more.
     pub(super) fn pick(&mut self, set: PeerSet, count: usize) -> PeerSet {
         if count >= set.len() {
             return set;
@@ -265,7 +265,8 @@ mod tests {
             assert_eq!((chosen.len(), chosen.minus(candidates).len()), (3, 0));
             chosen.iter().for_each(|peer| counts[peer.0 as usize] += 1);
         }
-        // Each is chosen 3,000 times; six deviations of sqrt(8000 * 3/8 * 5/8) are 260.
+        // The expected count of each is 3,000; six standard deviations of sqrt(8000 * 3/8 * 5/8)
+        // are 260.
         assert!(
             candidates
                 .iter()

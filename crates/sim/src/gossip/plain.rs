@@ -1,4 +1,4 @@
-//! The plainest ways, directly and in a grid: each message is taken once, and only after its verdict.
+//! The simplest protocols, direct and grid: each message is accepted once, and only after its verdict.
 
 use super::inbox::Inbox;
 use super::{
@@ -10,29 +10,29 @@ use alphorn_types::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A message that is here for the first time.
+/// A message received for the first time.
 #[derive(Clone, Debug)]
 struct Arrival<P> {
     from: Peer,
     id: DenseId,
     payload: P,
-    /// The sender asks to forward it.
+    /// Whether the sender requests forwarding.
     relay: bool,
 }
 
-/// Whom a node sends to.
+/// Where a node sends its messages.
 #[derive(Debug)]
 enum Way {
-    /// A publisher sends to these, in this order, and nobody forwards: the least bytes, and all of them on the
-    /// publisher's uplink. Messages of any peer are taken.
+    /// A publisher sends to these peers, in this order, and no node forwards. This takes the fewest bytes, but
+    /// all of them leave through the publisher's uplink. Messages of any peer are accepted.
     Direct(Arc<[Peer]>),
-    /// A message goes along the publisher's row and column, and each receiver forwards it once, across. Two hops
-    /// reach everyone, about twice. Messages of its row and column are taken, and no others.
+    /// A message is sent along the publisher's row and column, and each receiver forwards it once, in the other
+    /// direction. Two hops reach every member, about twice. Only messages from the row and column are accepted.
     Grid(Links<Peer>),
 }
 
-/// One node of direct dissemination or one member of the grid. Of the configuration it uses `validate`,
-/// `waiting_max` and `seen_ttl_ns`.
+/// One node of direct dissemination or one member of the grid. It uses only `validate`, `waiting_max` and
+/// `seen_ttl_ns` of the configuration.
 #[derive(Debug)]
 pub(crate) struct Plain<P> {
     way: Way,
@@ -42,7 +42,7 @@ pub(crate) struct Plain<P> {
     duplicates: Duplicates,
     refused: Refused,
     out: VecDeque<Output<P>>,
-    /// When old names are next forgotten.
+    /// When old identities are next forgotten.
     forget_at: Time,
 }
 
@@ -66,7 +66,7 @@ impl<P: Payload> Machine<P> for Plain<P> {
     fn poll_output(&mut self) -> Option<Output<P>> {
         let output = self.out.pop_front();
         if self.out.is_empty() {
-            // The next output goes to the front of the buffer, which is in the cache.
+            // Place the next output at the front of the buffer, which is cached.
             self.out.clear();
         }
         output
@@ -86,7 +86,7 @@ impl<P: Payload> Plain<P> {
     ///
     /// # Panics
     ///
-    /// If the configuration does not pass [`Config::check`].
+    /// If the configuration fails [`Config::check`].
     pub(crate) fn direct(config: Arc<Config>, receivers: Arc<[Peer]>) -> Self {
         Self::new(config, Way::Direct(receivers))
     }
@@ -95,7 +95,7 @@ impl<P: Payload> Plain<P> {
     ///
     /// # Panics
     ///
-    /// If a list is not ascending, or the configuration does not pass [`Config::check`].
+    /// If a list is not ascending, or the configuration fails [`Config::check`].
     pub(crate) fn grid(config: Arc<Config>, links: Links<Peer>) -> Self {
         for list in [&links.row, &links.column] {
             assert!(list.is_sorted_by(|a, b| a < b), "links are ascending");
@@ -117,7 +117,7 @@ impl<P: Payload> Plain<P> {
         }
     }
 
-    /// Whether it sends directly.
+    /// Whether this node sends directly.
     pub(crate) fn is_direct(&self) -> bool {
         matches!(self.way, Way::Direct(_))
     }
@@ -156,7 +156,7 @@ impl<P: Payload> Plain<P> {
         self.forward(accepted);
     }
 
-    /// What came along the row goes down the column, and the other way round; once.
+    /// Forwards what arrived along the row down the column, and the other way round; once.
     fn forward(&mut self, accepted: Option<Arrival<P>>) {
         let Some(arrival) = accepted.filter(|arrival| arrival.relay) else {
             return;
@@ -174,14 +174,14 @@ impl<P: Payload> Plain<P> {
         }
     }
 
-    /// Takes a message; gives it back if it is accepted at once.
+    /// Receives a message; returns it if it is accepted immediately.
     fn receive(&mut self, now: Time, arrival: Arrival<P>) -> Option<Arrival<P>> {
         if self.seen.contains(&arrival.id) {
             self.duplicates.add(arrival.payload.wire_bytes());
             if arrival.relay
                 && let Some(note) = self.inbox.find(&arrival.id)
             {
-                // Whoever asks to forward decides where to, also if another was faster.
+                // A sender that requests forwarding decides the direction, even if another peer was faster.
                 *note = (arrival.from, true);
             }
             return None;
@@ -208,7 +208,7 @@ impl<P: Payload> Plain<P> {
         None
     }
 
-    /// Decides on a waiting message; gives it back if it is accepted.
+    /// Applies the verdict on a waiting message; returns the message if it is accepted.
     fn verdict(&mut self, token: Token, verdict: Verdict) -> Option<Arrival<P>> {
         let Some((id, payload, (from, relay))) = self.inbox.take(token) else {
             self.refused.add(Reject::UnknownToken);
@@ -229,7 +229,7 @@ impl<P: Payload> Plain<P> {
         }
     }
 
-    /// Notes an own message; false if it was published before.
+    /// Records an own message; returns false if it was published before.
     fn publishes(&mut self, now: Time, id: DenseId) -> bool {
         let mark = self.remember(now, id);
         if mark == Mark::Beyond {

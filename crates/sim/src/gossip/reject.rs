@@ -1,9 +1,9 @@
-//! What peers do wrong: reasons, penalties and counters.
+//! Peer misbehaviour: reasons, penalties and counters.
 
 use alphorn_proto::reasons;
 use thiserror::Error;
 
-/// Why something a peer sent was not taken.
+/// Why a message or action of a peer was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Reject {
     /// The layer above found the message invalid.
@@ -12,19 +12,19 @@ pub(crate) enum Reject {
     /// The sender is not connected, or its number is not below the maximum.
     #[error("the sender is no peer")]
     Stranger,
-    /// The sender's penalties are so many that nothing is taken from it.
+    /// The sender's penalty is so high that all of its messages are rejected.
     #[error("the sender is graylisted")]
     Graylisted,
-    /// As many of its messages as may wait for a verdict wait already.
+    /// The sender already has the maximum number of messages waiting for a verdict.
     #[error("as many messages as may wait for a verdict wait already")]
     WaitingFull,
     /// The number of the message is far above all others.
     #[error("the number of the message is far above all others")]
     Beyond,
-    /// A message of another way of dissemination.
+    /// A message of a different dissemination protocol.
     #[error("a message that is not used here")]
     Unexpected,
-    /// As many bytes as a heartbeat allows were sent to it on request.
+    /// The peer has already been sent as many bytes on request as a heartbeat allows.
     #[error("as many bytes as a heartbeat allows were sent on request")]
     AnswersFull,
     /// More IHAVE in a heartbeat than an honest peer sends.
@@ -33,19 +33,19 @@ pub(crate) enum Reject {
     /// More IWANT in a heartbeat than are answered.
     #[error("more requests than a heartbeat answers")]
     RequestFlood,
-    /// It asks again for what it was sent on request.
+    /// The peer requests again a message already sent to it on request.
     #[error("a request that was answered before")]
     RequestReplay,
     /// More IDONTWANT in a heartbeat than an honest peer sends.
     #[error("more refusals than a heartbeat takes")]
     RefusalFlood,
-    /// GRAFT before its back-off is over.
+    /// A GRAFT before the back-off has ended.
     #[error("graft before its back-off is over")]
     GraftFlood,
-    /// It announced a message and did not send it when asked.
+    /// The peer announced a message and did not send it when asked.
     #[error("an announced message was not sent on request")]
     BrokenPromise,
-    /// A verdict on a message that does not wait.
+    /// A verdict on a message that is not waiting for one.
     #[error("a verdict on a message that does not wait")]
     UnknownToken,
 }
@@ -68,9 +68,9 @@ reasons!(pub(crate) Reject {
 });
 
 impl Reject {
-    /// Points against the sender; 0 where an honest peer may do it, and it is not reported then.
-    /// The scale is that of the thresholds in [`Config`](super::Config): four invalid messages
-    /// graylist a peer.
+    /// Penalty points for the sender. 0 if an honest peer may do this; it is then not reported. The
+    /// scale is that of the thresholds in [`Config`](super::Config): four invalid messages graylist
+    /// a peer.
     pub(crate) const fn penalty(self) -> u16 {
         match self {
             Self::Invalid => 20,
@@ -90,12 +90,12 @@ impl Reject {
     }
 }
 
-/// Copies of messages that were here already.
+/// Copies received of messages that were already known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Duplicates {
     /// Bytes of their payloads.
     pub bytes: u64,
-    /// How many.
+    /// Number of copies.
     pub count: u32,
 }
 
@@ -108,7 +108,7 @@ impl Duplicates {
 }
 
 reasons! {
-    /// What was refused since the beginning. Counters stop at their greatest value.
+    /// Rejections since the start. Counters saturate at their maximum.
     pub(crate) struct Refused of Reject
 }
 

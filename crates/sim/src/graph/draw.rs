@@ -1,4 +1,4 @@
-//! Random edges, and those of a file.
+//! Random edges, and edges read from a file.
 
 use super::GraphError;
 use crate::gossip::Links;
@@ -8,7 +8,7 @@ use rand_chacha::rand_core::Rng;
 
 type Edges = Vec<(u32, u32)>;
 
-/// A number below `bound`, by multiplication: biased by less than 2^-32.
+/// A random number below `bound`, by multiplication: biased by less than 2^-32.
 fn below(rng: &mut ChaCha8Rng, bound: u32) -> u32 {
     ((u64::from(rng.next_u32()) * u64::from(bound)) >> 32) as u32
 }
@@ -19,7 +19,7 @@ fn shuffle(values: &mut [u32], rng: &mut ChaCha8Rng) {
     }
 }
 
-/// Each node with its images under `count` random permutations.
+/// Connects each node with its images under `count` random permutations.
 pub(super) fn permutations(nodes: u32, count: u32, seed: u64) -> Edges {
     let mut edges = Vec::with_capacity(nodes as usize * count as usize);
     for i in 0..count {
@@ -31,7 +31,7 @@ pub(super) fn permutations(nodes: u32, count: u32, seed: u64) -> Edges {
     edges
 }
 
-/// Each node with the later ones of its row and column.
+/// Connects each node with the later ones of its row and column.
 pub(super) fn grid(nodes: u32) -> Edges {
     let mut edges = Vec::new();
     for node in 0..nodes {
@@ -42,7 +42,7 @@ pub(super) fn grid(nodes: u32) -> Edges {
     edges
 }
 
-/// One edge a line, as two numbers; empty lines and those that begin with `#` say nothing.
+/// One edge per line, as two numbers; empty lines and those that start with `#` are ignored.
 pub(super) fn read(text: &str, nodes: u32) -> Result<Edges, GraphError> {
     let mut edges = Vec::new();
     for (i, line) in text.lines().enumerate() {

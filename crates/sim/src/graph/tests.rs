@@ -16,7 +16,7 @@ fn graph(nodes: u32, kind: &str, seed: u64) -> Graph {
     graph
 }
 
-/// Both ends of each connection know each other, rows ascend.
+/// Checks that both ends of each connection know each other and that rows are ascending.
 fn consistent(graph: &Graph) {
     let mut ends = 0;
     for node in 0..graph.nodes() {

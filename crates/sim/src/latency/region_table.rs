@@ -1,11 +1,11 @@
-//! One-way latencies between regions, as libp2p/test-plans gossipsub-interop/network_graph.py gives
-//! them, and how many nodes are in each. Not quite symmetric: SA to ZA is 195, back 190.
+//! One-way latencies between regions and the number of nodes in each, as given by libp2p/test-plans
+//! gossipsub-interop/network_graph.py. Not quite symmetric: SA to ZA is 195, back 190.
 
 /// Names of the regions: Australia, East Asia, Europe, North America west and east, South America,
 /// South Africa, West Asia.
 pub const REGIONS: [&str; 8] = ["AU", "EAS", "EU", "NAW", "NAE", "SA", "ZA", "WAS"];
 
-/// Nodes of a region among those counted.
+/// Number of counted nodes in each region.
 pub(crate) const WEIGHTS: [u32; 8] = [290, 1059, 5599, 1240, 2894, 36, 47, 161];
 
 /// Milliseconds from (row) to (column).

@@ -1,9 +1,9 @@
-//! Tables of a run, as comma-separated lines.
+//! Tables of a run as comma-separated values.
 
 use super::Outcome;
 use std::fmt::Write;
 
-/// The first line of a table of summaries.
+/// Header line of a summary table.
 pub const SUMMARY_HEAD: &str = "seed,t50_ns,t90_ns,t95_ns,t99_ns,t100_ns,delivered_pct,sent_ratio,\
 sent_truncated,waste_ratio,dup_ratio,bytes_up_p50,bytes_up_p99,cpu_ns_p99,lb1_ns,lb2_ns,lb3_ns,lb4_ns,\
 events,event_hash\n";
@@ -12,7 +12,7 @@ fn cell(value: Option<u64>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
-/// One line of a table of summaries.
+/// One line of a summary table.
 pub fn summary_row(outcome: &Outcome) -> String {
     let s = outcome.summary();
     let times: Vec<String> = [s.t50_ns, s.t90_ns, s.t95_ns, s.t99_ns, s.t100_ns]
@@ -41,14 +41,14 @@ pub fn summary_row(outcome: &Outcome) -> String {
     )
 }
 
-/// `nodes.csv`: a line for each node; classes and regions by name.
+/// `nodes.csv`: one line per node, with classes and regions by name.
 pub fn nodes(outcome: &Outcome, classes: &[&str], regions: &[&str]) -> String {
     let mut text =
         "node,class,region,role,first_ns,done_ns,bytes_up,bytes_down,msgs,dup_bytes,cpu_ns,\
                     queue_peak_bytes,peak_1s_up_bps,peak_1s_down_bps,peak_1s_jobs_ns\n"
             .to_owned();
     for n in &outcome.nodes {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
@@ -72,7 +72,7 @@ pub fn nodes(outcome: &Outcome, classes: &[&str], regions: &[&str]) -> String {
     text
 }
 
-/// `cdf.csv`: deliveries up to each delay; the last line shows how many never came.
+/// `cdf.csv`: cumulative deliveries at each delay; the last line shows how many never happened.
 pub fn cdf(outcome: &Outcome) -> String {
     let mut delays: Vec<u64> = outcome.delays_ns.iter().flatten().copied().collect();
     delays.sort_unstable();
@@ -86,7 +86,7 @@ pub fn cdf(outcome: &Outcome) -> String {
     text
 }
 
-/// `series.csv`: messages and bytes sent by kind in each bin of time.
+/// `series.csv`: messages and bytes sent by kind in each time bin.
 pub fn series(outcome: &Outcome) -> String {
     let mut text = "from_ns,kind,msgs,bytes\n".to_owned();
     for bin in &outcome.series {

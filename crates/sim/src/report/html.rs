@@ -1,23 +1,23 @@
-//! Pages that need nothing else: one file, no script, no network access; light and dark.
+//! Self-contained pages: one file, no script, no network access; light and dark.
 //!
-//! A page has a dozen kinds of pieces, each a line of HTML here, and pictures share the escaping of its text: an
-//! engine of templates would take as many lines.
+//! A page has a dozen kinds of elements, each one line of HTML here, and pictures use the same escaping as text.
+//! A template engine would take as many lines.
 
 use super::picture::Picture;
 use super::plot::{self, Plot};
 use alphorn_scheme::model::FigureKind;
 use std::fmt::Write;
 
-/// A table; the first column holds names.
+/// A table; the first column contains names.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     /// What it shows.
     pub caption: String,
     /// Names of the columns.
     pub head: Vec<String>,
-    /// The rows, as long as the head.
+    /// The rows, each as long as the head.
     pub rows: Vec<Vec<String>>,
-    /// Whether cells are words, which begin at the left and may take several lines.
+    /// Whether cells contain words, which are left-aligned and may wrap.
     pub is_words: bool,
 }
 
@@ -32,7 +32,7 @@ impl Table {
         }
     }
 
-    /// A table of names and what is said of each, without a head.
+    /// A table of names with their descriptions, without a head.
     pub fn words(caption: impl Into<String>) -> Self {
         Table {
             is_words: true,
@@ -79,7 +79,7 @@ impl Table {
     }
 }
 
-/// A page in the making.
+/// A page under construction.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
@@ -87,7 +87,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with a title, and a sentence below it.
+    /// A page with a title and a lead sentence below it.
     pub fn new(title: &str, lead: &str) -> Self {
         let body = format!(
             "<header><h1>{}</h1><p class=\"lead\">{}</p></header>",
@@ -100,17 +100,17 @@ impl Page {
         }
     }
 
-    /// A heading.
+    /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
         self.put(format_args!("<h2>{}</h2>", escape(text)));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn text(&mut self, text: &str) {
         self.put(format_args!("<p>{}</p>", escape(text)));
     }
 
-    /// A line that stands out: what holds, or what does not.
+    /// Adds a highlighted line that states whether something holds.
     pub fn verdict(&mut self, text: &str, holds: bool) {
         let class = if holds { "holds" } else { "fails" };
         self.put(format_args!(
@@ -119,12 +119,12 @@ impl Page {
         ));
     }
 
-    /// A line that stands out and judges nothing.
+    /// Adds a highlighted line without a judgement.
     pub fn note(&mut self, text: &str) {
         self.put(format_args!("<p class=\"verdict\">{}</p>", escape(text)));
     }
 
-    /// Main figures as tiles: name, value.
+    /// Adds tiles of main figures: name, value.
     pub fn tiles(&mut self, tiles: &[(String, String)]) {
         self.body.push_str("<dl class=\"tiles\">");
         for (name, value) in tiles {
@@ -137,12 +137,12 @@ impl Page {
         self.body.push_str("</dl>");
     }
 
-    /// A table.
+    /// Adds a table.
     pub fn table(&mut self, table: &Table) {
         self.body.push_str(&table.html());
     }
 
-    /// A plot with its title, what kind of figures it shows, and those figures as a table.
+    /// Adds a plot with its title, the kind of its figures, and those figures as a table.
     pub fn plot(&mut self, plot: &Plot, kind: FigureKind, table: &Table) {
         let tables = table.html();
         self.framed(&plot.title, &plot.about, &plot.svg(), kind, &tables);
@@ -154,7 +154,7 @@ impl Page {
         self.framed(&picture.title, &picture.about, &picture.svg, kind, &tables);
     }
 
-    /// Pictures of one kind beside each other, as many as the page is wide enough for.
+    /// Adds pictures of one kind side by side, as many as fit the page width.
     pub fn pictures(&mut self, title: &str, about: &str, pictures: &[Picture], kind: FigureKind) {
         let drawn: String = pictures
             .iter()
@@ -178,7 +178,7 @@ impl Page {
         ));
     }
 
-    /// A text as it is, folded away.
+    /// Adds a verbatim text, collapsed.
     pub fn source(&mut self, title: &str, text: &str) {
         self.put(format_args!(
             "<details class=\"source\"><summary>{}</summary><pre>{}</pre></details>",
@@ -187,7 +187,7 @@ impl Page {
         ));
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn finish(self) -> String {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
@@ -201,12 +201,12 @@ impl Page {
     }
 
     fn put(&mut self, piece: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = self.body.write_fmt(piece);
     }
 }
 
-/// Text that cannot be taken for markup.
+/// Escapes text so that it cannot be interpreted as markup.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -216,7 +216,7 @@ pub fn escape(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // XML and terminals know no other control characters.
+            // XML and terminals do not support other control characters.
             c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
@@ -224,7 +224,7 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// All but the pictures.
+/// Style of everything except the pictures.
 const STYLE: &str = include_str!("style.css");
 
 #[cfg(test)]

@@ -1,32 +1,33 @@
-//! How much nodes carry and compute: by class, and by phase where a run is made of slots.
+//! Traffic and computing load of nodes: by class, and by phase if the run consists of slots.
 //!
-//! A run that follows the votes of few slots is longer than these: collections and blocks come later. Each of
-//! its times is taken for the same time of one slot, and sums are divided by the slots that are followed: what
-//! comes out is the load of a network in which such slots follow each other without end.
+//! A run that follows the votes of a few slots lasts longer than those slots, because collections and blocks come
+//! later. Each time in the run is mapped to the corresponding time in one slot, and sums are divided by the
+//! number of slots followed. The result is the load of a network in which such slots follow each other
+//! indefinitely.
 
 use super::{Bin, NodeRecord, quantile_of};
 use crate::net::{BIN_NS, LOAD_BIN_NS, Load, share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The name under which all classes stand together.
+/// Name for all classes together.
 pub const ALL: &str = "all";
-/// The phase of a run that has none.
+/// Name of the only phase of a run without phases.
 const WHOLE: &str = "run";
 
-/// Rates of a node.
+/// Load rates of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Megabits a second that it sends.
+    /// Megabits sent per second.
     pub up_mbps: f64,
-    /// Megabits a second that it receives.
+    /// Megabits received per second.
     pub down_mbps: f64,
-    /// Cores that compute.
+    /// Cores in use.
     pub cores: f64,
 }
 
 impl Rates {
-    /// Of bits and of nanoseconds of cores in a second.
+    /// Converts bits per second and core nanoseconds per second.
     fn of(up_bps: u64, down_bps: u64, cores_ns: u64) -> Self {
         Rates {
             up_mbps: up_bps as f64 / 1e6,
@@ -36,67 +37,67 @@ impl Rates {
     }
 }
 
-/// What a class of nodes carried and computed in a phase.
+/// Load of a class of nodes in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseLoad {
-    /// The phase.
+    /// Name of the phase.
     pub phase: String,
-    /// The mean over its nodes.
+    /// Mean over the nodes of the class.
     #[serde(flatten)]
     pub rates: Rates,
 }
 
-/// What a class of nodes carried and computed.
+/// Load of a class of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassLoad {
-    /// Its name; [`ALL`] is all classes together.
+    /// Its name; [`ALL`] stands for all classes together.
     pub class: String,
-    /// Its nodes.
+    /// Number of its nodes.
     pub nodes: u32,
-    /// The mean over its nodes and over the time of a slot, or of the run until its last byte and job.
+    /// Mean over its nodes and over the duration of a slot, or of the run until its last byte and job.
     pub mean: Rates,
-    /// Each node's busiest second, each of its rates alone: what 99 % of the nodes do not exceed. Cores are those
-    /// of jobs of 20 µs and more.
+    /// Each node's busiest second, separately for each rate: the value not exceeded by 99 % of the nodes. Cores
+    /// count jobs of 20 µs or more.
     pub peak: Rates,
-    /// The same of the busiest node.
+    /// The same for the busiest node.
     pub most: Rates,
-    /// Each phase of a slot.
+    /// The phases of a slot.
     pub phases: Vec<PhaseLoad>,
 }
 
-/// What is sent in a phase of a slot, of a kind.
+/// Traffic of one message kind in a phase of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindSent {
     /// The phase.
     pub phase: String,
-    /// The kind of its messages.
+    /// Kind of the messages.
     pub message: String,
-    /// Megabytes a node, on average.
+    /// Mean megabytes per node.
     pub mb: f64,
 }
 
 /// The loads of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loads {
-    /// All classes together, then each.
+    /// All classes together, then each class.
     pub classes: Vec<ClassLoad>,
-    /// What is sent, by phase and kind.
+    /// Traffic by phase and kind.
     pub sent: Vec<KindSent>,
 }
 
-/// The time that loads are told of.
+/// The time frame to which loads refer.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     /// Nanoseconds of a slot, or of the run until its last byte and job.
     period_ns: u64,
-    /// How many are followed.
+    /// Number of slots followed.
     periods: u64,
-    /// Phases of a slot by name, and when each ends; the first begins with it.
+    /// Phases of a slot by name, with the end of each; the first starts with the slot.
     phases: Vec<(String, u64)>,
 }
 
 impl Frame {
-    /// A run without slots, of so many nanoseconds until its last byte and its last job.
+    /// A run without slots that lasts `ns` nanoseconds until its last byte and its last job.
     pub(crate) fn run(ns: u64) -> Self {
         Frame {
             period_ns: ns.max(1),
@@ -105,7 +106,7 @@ impl Frame {
         }
     }
 
-    /// So many slots with these phases, by name and begin.
+    /// This many slots with these phases, given by name and start.
     pub(crate) fn slots(slot_ns: u64, slots: u64, begins: &[(&str, u64)]) -> Self {
         let ends = begins.iter().skip(1).map(|(_, begin)| *begin);
         let phases = begins.iter().zip(ends.chain([slot_ns]));
@@ -113,7 +114,7 @@ impl Frame {
         Frame {
             period_ns: slot_ns.max(1),
             periods: slots.max(1),
-            // A phase that begins where the slot ends has no time.
+            // A phase that starts where the slot ends has no duration.
             phases: phases
                 .filter(|(_, begin, end)| end > begin)
                 .map(|(name, _, end)| (name, end))
@@ -121,10 +122,10 @@ impl Frame {
         }
     }
 
-    /// The phases in which a bin lies, and its nanoseconds there.
+    /// The phases that a bin overlaps, and its nanoseconds in each.
     fn parts(&self, from_ns: u64, bin_ns: u64) -> Vec<(usize, u64)> {
         if self.phases.len() == 1 {
-            // However often the time of a run fits into the bin.
+            // Regardless of how often the duration of the run fits into the bin.
             return vec![(0, bin_ns)];
         }
         let mut parts = Vec::new();
@@ -151,7 +152,7 @@ impl Frame {
     }
 }
 
-/// What a node does in a second, of what so many nodes do in some time.
+/// Load per node and second, from the total of `nodes` nodes over some time.
 fn each(load: Load, nodes: u32, ns: u64) -> Rates {
     let second = |amount: u64| {
         let all = u128::from(ns.max(1)) * u128::from(nodes.max(1));
@@ -161,7 +162,7 @@ fn each(load: Load, nodes: u32, ns: u64) -> Rates {
     Rates::of(bits(load.up), bits(load.down), second(load.cpu_ns))
 }
 
-/// The busiest seconds of some nodes: what a share of them does not exceed.
+/// The busiest seconds of some nodes: the value not exceeded by a share of them.
 fn busiest(nodes: &[&NodeRecord], permille: usize) -> Rates {
     let of =
         |value: fn(&NodeRecord) -> u64| quantile_of(nodes.iter().map(|node| value(node)), permille);
@@ -173,7 +174,8 @@ fn busiest(nodes: &[&NodeRecord], permille: usize) -> Rates {
 }
 
 impl Loads {
-    /// From what a world counted: loads by bin and class, nodes, and the series of messages.
+    /// Computes the loads from the counters of a world: loads by bin and class, nodes, and the series of
+    /// messages.
     pub(crate) fn of(
         frame: &Frame,
         classes: &[&str],
@@ -276,7 +278,7 @@ mod tests {
             down: 2 * up,
             cpu_ns,
         };
-        // 3000 bytes as votes begin, and in the next slot's first phase 1000.
+        // 3000 bytes at the start of voting, and 1000 in the first phase of the next slot.
         let loads = [
             (bins, 0, load(3000, 0)),
             (4 * bins, 0, load(1000, 0)),
@@ -299,7 +301,7 @@ mod tests {
         let names: Vec<&str> = told.classes.iter().map(|one| one.class.as_str()).collect();
         assert_eq!(names, ["all", "slow", "fast"]);
         let slow = &told.classes[1];
-        // 4000 bytes of two nodes in four seconds.
+        // 4000 bytes from two nodes in four seconds.
         assert_eq!((slow.mean.up_mbps, slow.mean.down_mbps), (0.004, 0.008));
         let up_mbps = |phase: usize| slow.phases[phase].rates.up_mbps;
         assert_eq!(up_mbps(0), 0.004, "1000 bytes in a second");
@@ -322,7 +324,7 @@ mod tests {
         let frame = Frame::slots(LOAD_BIN_NS * 3 / 2, 1, &[("a", 0), ("b", LOAD_BIN_NS / 2)]);
         let half = LOAD_BIN_NS / 2;
         assert_eq!(frame.parts(0, LOAD_BIN_NS), [(0, half), (1, half)]);
-        // The end of the slot, and the begin of the next one.
+        // The end of the slot and the start of the next one.
         assert_eq!(
             frame.parts(LOAD_BIN_NS, LOAD_BIN_NS),
             [(1, half), (0, half)]

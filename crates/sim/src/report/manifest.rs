@@ -1,102 +1,102 @@
-//! The manifest of a run: what was run, where, what came out, and how to run it again.
+//! The manifest of a run: what was run and where, the results, and how to reproduce it.
 
 use super::units::{as_ms, as_ms_or_none};
 use super::{Adversity, Bounds, ClassLoad, KindSent, Outcome, ms};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the format.
+/// Version of the format.
 pub const SCHEMA: u32 = 1;
 
-/// The machine and the binary of a run.
+/// Host and binary of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Model name of the processor.
     pub cpu: String,
-    /// Its instruction sets that matter here.
+    /// Its relevant instruction sets.
     pub features: Vec<String>,
-    /// Commit that the binary was built from.
+    /// Commit from which the binary was built.
     pub commit: String,
-    /// Whether the tree had changes beside that commit.
+    /// Whether the tree had uncommitted changes.
     pub dirty: bool,
-    /// Compiler of the binary.
+    /// Compiler that built the binary.
     pub compiler: String,
 }
 
-/// A table of costs that a run took its times from.
+/// A cost table that a run used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CostSource {
     /// Its name in the scenario.
     pub name: String,
     /// `measured`, `modelled` or `cited`.
     pub kind: String,
-    /// The machine that it names.
+    /// The host that the table names.
     pub machine: String,
     /// SHA-256 of the file.
     pub sha256: String,
 }
 
-/// The figures of a run; files have its times in milliseconds.
+/// The figures of a run; files give its times in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Half of the honest nodes have delivered; absent if they have not.
+    /// Time by which half of the honest nodes have delivered; absent if they have not.
     #[serde(rename = "t50_ms", with = "as_ms_or_none", default)]
     pub t50_ns: Option<u64>,
-    /// 90 % have.
+    /// The same for 90 % of them.
     #[serde(rename = "t90_ms", with = "as_ms_or_none", default)]
     pub t90_ns: Option<u64>,
-    /// 95 % have.
+    /// The same for 95 % of them.
     #[serde(rename = "t95_ms", with = "as_ms_or_none", default)]
     pub t95_ns: Option<u64>,
-    /// 99 % have.
+    /// The same for 99 % of them.
     #[serde(rename = "t99_ms", with = "as_ms_or_none", default)]
     pub t99_ns: Option<u64>,
-    /// All have.
+    /// The same for all of them.
     #[serde(rename = "t100_ms", with = "as_ms_or_none", default)]
     pub t100_ns: Option<u64>,
     /// Share of deliveries, in percent.
     pub delivered_pct: f64,
-    /// Bytes sent, in payloads a node.
+    /// Bytes sent, in payloads per node.
     pub sent_ratio: f64,
-    /// Whether the run ended with messages on the way, so that this is only a part.
+    /// Whether the run ended with messages in flight, so that this figure is incomplete.
     pub sent_truncated: bool,
-    /// The same less the useful bytes; absent of slots of Horn.
+    /// The same minus the useful bytes; absent for slots of Horn.
     #[serde(default)]
     pub waste_ratio: Option<f64>,
-    /// Bytes received that told nothing, in payloads a node.
+    /// Bytes received that carried nothing new, in payloads per node.
     pub dup_ratio: f64,
     /// Lower bounds.
     pub lb: Bounds,
-    /// Bytes sent by the node in the middle.
+    /// Bytes sent by the median node.
     pub bytes_up_p50: u64,
-    /// Bytes sent by the node that 99 % do not exceed.
+    /// 99th percentile of the bytes sent by a node.
     pub bytes_up_p99: u64,
-    /// Core time of the node that 99 % do not exceed.
+    /// 99th percentile of the core time of a node.
     #[serde(rename = "cpu_ms_p99", with = "as_ms")]
     pub cpu_ns_p99: u64,
-    /// Events handled.
+    /// Number of events handled.
     pub events: u64,
-    /// Messages that nodes received.
+    /// Number of messages received by nodes.
     #[serde(default)]
     pub received: u64,
     /// Hash of the events, in hexadecimal.
     pub event_hash: String,
-    /// What became of the votes, if the run is a slot of Horn.
+    /// Outcome of the votes, if the run is a slot of Horn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub votes: Option<VoteFigures>,
-    /// What became of the chain, if the run is several slots of Horn.
+    /// Outcome of the chain, if the run is several slots of Horn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainFigures>,
-    /// What all nodes carried and computed, then each class of them.
+    /// Load of all nodes, then of each class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<ClassLoad>,
-    /// Megabytes that a node sends on average, by phase of the slot and kind of message.
+    /// Mean megabytes sent by a node, by phase of the slot and message kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent: Vec<KindSent>,
 }
 
 /// Columns of a table of [`ClassLoad`]: the mean, the busiest second of 99 % of the nodes, and that of the
-/// busiest one.
+/// busiest node.
 pub const LOAD_COLUMNS: [&str; 11] = [
     "class",
     "nodes",
@@ -111,23 +111,24 @@ pub const LOAD_COLUMNS: [&str; 11] = [
     "most cores",
 ];
 
-/// What became of the votes of a slot.
+/// Outcome of the votes of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VoteFigures {
     /// Votes cast.
     pub cast: u64,
-    /// Those in the next block.
+    /// Number of those included in the next block.
     pub in_block: u64,
-    /// From the begin of the phase of votes until the proposer has two thirds of them; absent if never.
+    /// Time from the start of the voting phase until the proposer has two thirds of the votes; absent if
+    /// never.
     pub two_thirds_ms: Option<f64>,
     /// The same for 99 %.
     pub most_ms: Option<f64>,
-    /// Megabytes that a node sends in a slot, on average.
+    /// Mean megabytes sent by a node in a slot.
     pub sent_mb: f64,
-    /// Connections of the node in the middle, over all slots of the run.
+    /// Connections of the median node, over all slots of the run.
     #[serde(default)]
     pub connections_p50: u64,
-    /// Connections of the node that has most.
+    /// Connections of the node with the most.
     #[serde(default)]
     pub connections_max: u64,
 }
@@ -154,84 +155,84 @@ impl VoteFigures {
     }
 }
 
-/// What became of the chain in a run of several slots, by its honest nodes.
+/// Outcome of the chain in a run of several slots, as seen by its honest nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainFigures {
     /// Votes of honest validators.
     pub votes: u64,
-    /// Those of them that are not in the chain of the node that has fewest.
+    /// Number of those that are not in the chain of the node that has the fewest.
     pub votes_lost: u64,
     /// Blocks of honest proposers.
     pub blocks: u64,
-    /// Those of them that are not in the chain at the end.
+    /// Number of those that are not in the chain at the end.
     pub blocks_lost: u64,
-    /// How often a head went over to another branch, at the node at which it did most often.
+    /// Number of times a head switched to another branch, at the node where that happened most often.
     pub reorgs: u64,
-    /// Most blocks that a head left at a time.
+    /// Maximum number of blocks that a head abandoned at a time.
     pub reorg_depth: u64,
-    /// The newest slot that is final at every node.
+    /// The newest slot that is finalised at every node.
     pub final_slot: u64,
-    /// Most slots from the newest final block to the slot in which a node votes.
+    /// Maximum number of slots from the newest finalised block to the slot in which a node votes.
     pub slots_to_final: u64,
 }
 
 impl ChainFigures {
-    /// Votes that are lost, in percent.
+    /// Percentage of votes that are lost.
     pub fn votes_lost_pct(&self) -> f64 {
         100.0 * self.votes_lost as f64 / self.votes.max(1) as f64
     }
 }
 
-/// What was run, where, what came out, and how to run it again.
+/// What was run and where, the results, and how to reproduce it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`SCHEMA`].
     pub schema: u32,
     /// Version of the program.
     pub version: String,
-    /// The run: its scenario, the values it replaces, its seed and the commit, hashed.
+    /// Identity of the run: a hash of its scenario, the overridden values, its seed and the commit.
     pub id: String,
     /// Name of the scenario.
     pub name: String,
-    /// The command that runs it again.
+    /// Command that reproduces the run.
     pub command: String,
     /// Its seed.
     pub seed: u64,
-    /// Values of a sweep that it has, by path.
+    /// Its sweep values, by path.
     pub set: BTreeMap<String, String>,
     /// SHA-256 of the canonical scenario.
     pub scenario_hash: String,
-    /// SHA-256 of each file that the scenario names.
+    /// SHA-256 of each file named in the scenario.
     pub files: BTreeMap<String, String>,
     /// Tables of costs.
     pub costs: Vec<CostSource>,
-    /// What its figures are: `modelled`.
+    /// Kind of its figures: `modelled`.
     pub kind: String,
-    /// Machine and binary.
+    /// Host and binary.
     pub host: Host,
-    /// What it says about its question, in one line.
+    /// The run's answer to its question, in one line.
     pub verdict: String,
-    /// Whether it ran to its end and all expectations hold.
+    /// Whether it ran to completion and all expectations hold.
     pub holds: bool,
-    /// What was expected and does not hold, and why it could not go on.
+    /// Expectations that do not hold, and the reason if the run could not continue.
     pub failures: Vec<String>,
-    /// Its figures; absent if it could not go on.
+    /// Its figures; absent if the run could not continue.
     pub figures: Option<Figures>,
-    /// What became of bad messages.
+    /// How honest nodes handled bad messages.
     #[serde(default)]
     pub refusals: Adversity,
-    /// Threads that it could take, 0 if unknown.
+    /// Number of threads available to it, 0 if unknown.
     #[serde(default)]
     pub threads: usize,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub wall_s: f64,
-    /// Events a second.
+    /// Events per second.
     pub events_per_s: f64,
-    /// Most resident memory of the process until its end, 0 if unknown.
+    /// Peak resident memory of the process, 0 if unknown.
     pub rss_bytes: u64,
 }
 
-/// One figure of a run by name, absent where no time is reached.
+/// One figure of a run by name; absent if that time is never reached.
 pub type Column = (&'static str, Option<f64>);
 
 impl Figures {
@@ -240,7 +241,7 @@ impl Figures {
         self.loads.first()
     }
 
-    /// All figures that are numbers, in the order of tables.
+    /// All numeric figures, in the order of the tables.
     pub fn columns(&self) -> Vec<Column> {
         let load = |of: &dyn Fn(&ClassLoad) -> f64| self.load().map(of);
         vec![

@@ -1,4 +1,4 @@
-//! The page of one run.
+//! The report page of one run.
 
 use super::html::{Page, Table};
 use super::manifest::{ChainFigures, Figures, LOAD_COLUMNS, Manifest, VoteFigures};
@@ -8,16 +8,16 @@ use super::{Adversity, Outcome, Rates, ms};
 use crate::scenario::{Protocol, Scenario, Strategy, TraceLevel};
 use alphorn_scheme::model::FigureKind;
 
-/// What a page is made from.
+/// Input of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What was run.
+    /// The scenario that was run.
     pub scenario: &'a Scenario,
-    /// What came out.
+    /// The outcome.
     pub outcome: &'a Outcome,
-    /// Where, and how to do it again.
+    /// Where it was run, and how to reproduce it.
     pub manifest: &'a Manifest,
-    /// The scenario's text.
+    /// Text of the scenario.
     pub text: &'a str,
 }
 
@@ -47,7 +47,7 @@ pub fn run_page(run: &Run<'_>) -> String {
     page.finish()
 }
 
-/// How large the run is.
+/// Size of the run.
 fn setting(scenario: &Scenario, outcome: &Outcome) -> String {
     let validators = match &scenario.protocol {
         Protocol::Horn(horn) => format!("{} validators on ", number(f64::from(horn.validators))),
@@ -57,8 +57,8 @@ fn setting(scenario: &Scenario, outcome: &Outcome) -> String {
     format!("{validators}{nodes} nodes, seed {}.", outcome.seed)
 }
 
-/// What was asked: the scenario in a sentence, and its nodes. What a scenario says of itself stays when its values
-/// are replaced, so it names none.
+/// The question: the scenario in one sentence, and its nodes. The description of a scenario is unchanged when
+/// values are overridden, so it states no values.
 fn question(page: &mut Page, scenario: &Scenario) {
     page.heading("The question");
     match scenario.about.is_empty() {
@@ -82,7 +82,7 @@ fn question(page: &mut Page, scenario: &Scenario) {
     page.table(&classes);
 }
 
-/// How that was answered: in a sentence, and against what was expected.
+/// The answer: in one sentence, and compared with the expectations.
 fn answer(page: &mut Page, run: &Run<'_>) {
     let Run {
         scenario,
@@ -114,7 +114,7 @@ fn answer(page: &mut Page, run: &Run<'_>) {
     page.table(&table);
 }
 
-/// Main figures of a slot, whose messages are no payloads.
+/// Main figures of a slot, whose messages are not payloads.
 fn vote_tiles(figures: &Figures, votes: &VoteFigures) -> Vec<(String, String)> {
     let tile = |name: &str, value: String| (name.to_owned(), value);
     vec![
@@ -197,7 +197,7 @@ fn tiles(figures: &Figures) -> Vec<(String, String)> {
     tiles
 }
 
-/// What classes of nodes carry and compute, and what is sent in which phase.
+/// Traffic and computing load of the classes, and bytes sent per phase.
 fn loads(page: &mut Page, figures: &Figures) {
     if figures.loads.is_empty() {
         return;
@@ -233,7 +233,7 @@ fn cells(rates: &Rates) -> [String; 3] {
     [rates.up_mbps, rates.down_mbps, rates.cores].map(number)
 }
 
-/// What honest nodes refused and reported, if anything.
+/// Rejections and reports of honest nodes, if any.
 fn adversity(page: &mut Page, outcome: &Outcome) {
     let Adversity {
         refused,
@@ -270,7 +270,7 @@ fn adversity(page: &mut Page, outcome: &Outcome) {
     page.table(&table);
 }
 
-/// How the figures came about: what made them, where, and how to make them again.
+/// Provenance of the figures: what produced them, on which host, and how to reproduce them.
 fn about(page: &mut Page, run: &Run<'_>) {
     let (scenario, manifest) = (run.scenario, run.manifest);
     page.heading("How these figures came about");
@@ -333,7 +333,7 @@ fn about(page: &mut Page, run: &Run<'_>) {
     page.table(&table);
 }
 
-/// Commands: the run again, whether it is the same, and what happened in it.
+/// Commands to repeat the run, verify that it is the same, and inspect what happened in it.
 fn again(page: &mut Page, scenario: &Scenario, manifest: &Manifest) {
     let mut table = Table::words("Again, in the folder of this page");
     let mut put = |name: &str, value: String| table.row(vec![name.to_owned(), value]);

@@ -1,4 +1,4 @@
-//! The pictures of one run: for its page, and as files of their own.
+//! The pictures of one run, for its page and as standalone files.
 
 use super::html::Table;
 use super::plot::{Axis, Bar, Layer, Mark, Plot, bars, number, sheet};
@@ -8,19 +8,19 @@ use crate::scenario::Scenario;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Bins of the timeline at most: more are thinner than a line.
+/// Maximum number of bins in the timeline: more would be thinner than a line.
 const BINS_MAX: u64 = 240;
 
 /// A picture with its figures.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// Its name, which is its file's.
+    /// Its name, which is also its file name.
     pub name: &'static str,
     /// What it shows, in a few words.
     pub title: String,
-    /// The same in a sentence.
+    /// The same in one sentence.
     pub about: String,
-    /// The picture, as an element of a page.
+    /// The picture as an element of a page.
     pub svg: String,
     /// Its figures.
     pub table: Table,
@@ -37,13 +37,13 @@ impl Picture {
         }
     }
 
-    /// The picture as a file of its own, with its colours for light and dark.
+    /// The picture as a standalone file, with its colours for light and dark.
     pub fn file(&self) -> String {
         sheet(&self.svg)
     }
 }
 
-/// The pictures of a run: deliveries over time, bytes by class, duplicates, and what is sent when.
+/// The pictures of a run: deliveries over time, bytes by class, duplicates, and traffic over time.
 pub fn pictures(scenario: &Scenario, outcome: &Outcome) -> Vec<Picture> {
     let mut pictures = vec![
         delays(outcome),
@@ -58,7 +58,7 @@ pub(super) fn time(value: Option<f64>) -> String {
     value.map_or("none".into(), |ms| format!("{} ms", number(ms)))
 }
 
-/// Title and axes of the picture of delays.
+/// Title and axis labels of the picture of delays.
 fn delay_words(is_slot: bool) -> (&'static str, &'static str, &'static str) {
     match is_slot {
         true => (
@@ -80,7 +80,8 @@ fn delays(outcome: &Outcome) -> Picture {
     let mut delays: Vec<u64> = outcome.delays_ns.iter().flatten().copied().collect();
     delays.sort_unstable();
     let all = outcome.delays_ns.len().max(1) as f64;
-    // Votes of a slot come after phases of waiting, which tell nothing: the picture begins with the first node.
+    // Votes of a slot arrive after waiting phases, which are uninteresting, so the picture starts with the
+    // first node.
     let is_slot = outcome.votes.is_some();
     let first_ms = delays.first().map_or(0.0, |&ns| ns as f64 / 1e6);
     let from_ms = if is_slot { first_ms } else { 0.0 };
@@ -152,7 +153,7 @@ fn delays(outcome: &Outcome) -> Picture {
     Picture::of("cdf", &plot, table)
 }
 
-/// Bytes sent by a node of each class.
+/// Bytes sent per node of each class.
 fn classes(scenario: &Scenario, outcome: &Outcome) -> Picture {
     let mut table = Table::new(
         "Bytes of a node, MB",
@@ -213,9 +214,9 @@ fn classes(scenario: &Scenario, outcome: &Outcome) -> Picture {
     }
 }
 
-/// Share of nodes over the bytes that told them nothing.
+/// Cumulative share of nodes over the bytes that carried nothing new.
 fn duplicates(outcome: &Outcome) -> Picture {
-    // What a slot sends is no payload that every node should have.
+    // The traffic of a slot is not a payload that every node should have.
     let (unit, bytes_each) = match outcome.votes {
         Some(_) => ("MB", 1e6),
         None => ("payloads", outcome.payload_bytes.max(1) as f64),
@@ -257,10 +258,10 @@ fn duplicates(outcome: &Outcome) -> Picture {
     Picture::of("duplicates", &plot, table)
 }
 
-/// Bits a second that all nodes send, by kind of message.
+/// Bits per second sent by all nodes, by message kind.
 fn timeline(outcome: &Outcome) -> Option<Picture> {
     let last_ns = outcome.series.iter().map(|bin| bin.from_ns).max()?;
-    // As many bins are put together as make at most BINS_MAX.
+    // Merge bins so that at most BINS_MAX remain.
     let width_ns = BIN_NS * (last_ns / BIN_NS + 1).div_ceil(BINS_MAX);
     let mut kinds: BTreeMap<&str, (u64, u64, Vec<u64>)> = BTreeMap::new();
     let bins = (last_ns / width_ns + 2) as usize;
@@ -278,7 +279,7 @@ fn timeline(outcome: &Outcome) -> Option<Picture> {
     );
     let mut layers = Vec::new();
     let gigabits = |bytes: u64| bytes as f64 * 8.0 / width_ns as f64;
-    // What weighs most comes first, and has the line that is best seen.
+    // The heaviest kind comes first and has the most visible line.
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(kind, (_, bytes, _))| (Reverse(*bytes), *kind));
     for (kind, (msgs, bytes, sent)) in &kinds {

@@ -68,7 +68,7 @@ fn sent_and_waste_are_in_payloads_a_node() {
     });
     let figures = slots.summary();
     assert_eq!(figures.waste_ratio, None);
-    // What a node sent in all, over three slots.
+    // Total bytes sent by a node, over three slots.
     let sent = slots.nodes.iter().map(|node| node.bytes_up).sum::<u64>() as f64;
     let votes = figures.votes.unwrap();
     assert_eq!((votes.connections_p50, votes.connections_max), (40, 70));

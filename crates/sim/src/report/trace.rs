@@ -1,20 +1,21 @@
-//! A run as lines of the trace that the dashboard reads.
+//! A run as lines of the trace format that the dashboard reads.
 
 use super::Outcome;
 use crate::scenario::{Protocol, Scenario, TraceLevel};
 use crate::world::{node_name, signed};
 use alphorn_types::trace::{Event, Record};
 
-/// Kind of a broadcast that fills the network and means nothing (`broadcast` records).
+/// Kind of a broadcast with filler content (`broadcast` records).
 const FILLER: u8 = 3;
 
-/// A run in the order of time: what is run, its faults, and what each node received; with
-/// [`TraceLevel::Full`] also the bytes that each node received and sent. Nothing with
-/// [`TraceLevel::None`], and nothing of slots of Horn, which are told while they run.
+/// The records of a run in order of time: the scenario, its faults, and what each node received; with
+/// [`TraceLevel::Full`] also the bytes that each node received and sent. Empty with [`TraceLevel::None`],
+/// and for slots of Horn, which are traced while they run.
 ///
-/// Times are nanoseconds from the begin of the run. A node's line has the time at which it had the
-/// last payload, or the last instant of all if it never had it. Of several payloads that time counts from
-/// the publication of the last one: when a first part came is known of the first ones.
+/// Times are nanoseconds from the start of the run. A node's line carries the time at which it had the
+/// last payload, or the latest time of all if it never had it. With several payloads, that time counts
+/// from the publication of the last one, whereas the arrival of a first part is known for the earliest
+/// ones.
 pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
     let level = scenario.output.trace;
     if level == TraceLevel::None || matches!(scenario.protocol, Protocol::Horn(_)) {
@@ -63,13 +64,13 @@ pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
             records.push(record(end_ns, bytes));
         }
     }
-    // Stable: equal times keep the order of nodes.
+    // The sort is stable: records of equal time keep the order of nodes.
     records.sort_by_key(|record| record.t);
     records
 }
 
 fn genesis(scenario: &Scenario) -> Record {
-    // Without a table of its costs no scheme is run.
+    // Without a cost table no scheme is run.
     let scheme = scenario.costs().ok().flatten();
     let scheme = scheme.map_or_else(|| "model".to_owned(), |table| table.scheme);
     Record {
@@ -86,7 +87,7 @@ fn genesis(scenario: &Scenario) -> Record {
     }
 }
 
-/// Faults with the milliseconds after which they begin.
+/// The faults, with their start times in milliseconds.
 pub(crate) fn faults(scenario: &Scenario) -> impl Iterator<Item = (u64, Event)> + '_ {
     scenario.fault.iter().map(|fault| {
         let event = Event::Fault {

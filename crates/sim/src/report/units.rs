@@ -1,6 +1,6 @@
-//! Times are nanoseconds here and milliseconds in files.
+//! Times are nanoseconds in memory and milliseconds in files.
 
-/// Nanoseconds in milliseconds.
+/// Converts nanoseconds to milliseconds.
 pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -9,7 +9,7 @@ fn ns(ms: f64) -> u64 {
     (ms * 1e6).round() as u64
 }
 
-/// A time.
+/// Serialises a time.
 pub(crate) mod as_ms {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -25,7 +25,7 @@ pub(crate) mod as_ms {
     }
 }
 
-/// A time that may never come.
+/// Serialises an optional time.
 pub(crate) mod as_ms_or_none {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

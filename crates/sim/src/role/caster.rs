@@ -1,5 +1,5 @@
-//! The state machine of broadcasts in coded pieces under virtual time: its messages, its jobs and what they
-//! cost, what it found useless. Whatever broadcasts in a simulation has one of these inside.
+//! The state machine of coded broadcasts under virtual time: its messages, its jobs and their costs, and
+//! its counts of useless pieces. Every role that broadcasts in a simulation contains one.
 
 use super::{Labour, Wire};
 use alphorn_proto::Peer;
@@ -13,7 +13,7 @@ use alphorn_types::{Slot, Time};
 use alphorn_worker::Request;
 use std::sync::Arc;
 
-/// What an authenticator begins with that does not verify.
+/// First byte of an authenticator that does not verify.
 pub(crate) const FORGED: u8 = 1;
 
 impl<C: Coding> Wire for Message<C> {
@@ -53,18 +53,18 @@ impl<C: Coding> Wire for Message<C> {
     }
 }
 
-/// What all nodes of a run share: the code, and what work costs.
+/// State shared by all nodes of a run: the code and the costs of work.
 #[derive(Debug)]
 pub(crate) struct Coder<C> {
     /// The code.
     pub code: C,
-    /// What coding costs; nothing without.
+    /// Costs of coding; coding is free without a table.
     pub table: Option<CodeTable>,
-    /// What signing a header costs, and verifying one.
+    /// Cost of signing a header; `verify_ns` is that of verifying one.
     pub sign_ns: u64,
     /// See [`Coder::sign_ns`].
     pub verify_ns: u64,
-    /// Bytes of a header's authenticator.
+    /// Size of a header's authenticator in bytes.
     pub auth_bytes: usize,
 }
 
@@ -75,17 +75,17 @@ impl<C> Coder<C> {
     }
 }
 
-/// A job of a broadcast, and the code that does it.
+/// A job of a broadcast, and the code that performs it.
 #[derive(Clone, Debug)]
 pub(crate) struct CodedWork<C: Coding> {
-    /// Not in place: outputs are moved, and most of them are no jobs.
+    /// Boxed because outputs are moved and most of them are not jobs.
     work: Box<Work<C>>,
     coder: Arc<Coder<C>>,
     cost_ns: u64,
 }
 
 impl<C: Coding> CodedWork<C> {
-    /// What it is about.
+    /// Subject of the broadcast.
     pub(crate) fn subject(&self) -> Subject {
         self.work.subject()
     }
@@ -97,7 +97,7 @@ impl<C: Coding> Schedulable for CodedWork<C> {
         let kind = size.map_or(CodeOp::ALL.len(), |size| size.op as usize);
         let class = size.map_or(0, |size| size.payload_bytes.max(1).ilog2() as u8);
         Features {
-            // Above the operations of a scheme.
+            // Offset above the operations of a scheme.
             kind: 0x100 + kind as u16,
             class,
             inputs: 1,
@@ -130,68 +130,68 @@ impl<C: Coding> Labour for CodedWork<C> {
     }
 }
 
-/// What a [`Caster`] wants done.
+/// An effect requested by a [`Caster`].
 #[derive(Debug)]
 pub(crate) enum Cast<C: Coding> {
-    /// Send a message to a peer.
+    /// Sends a message to a peer.
     Send {
-        /// The peer, by the machine's number.
+        /// The peer, by the state machine's number for it.
         peer: Peer,
         /// The message.
         message: Message<C>,
-        /// Its priority in the uplink.
+        /// Priority in the uplink.
         priority: u8,
     },
-    /// Take the pieces of a broadcast that wait for a peer out of the uplink's queue.
+    /// Removes the pieces of a broadcast waiting for a peer from the uplink queue.
     Cancel {
         /// The peer.
         peer: Peer,
         /// The broadcast.
         id: Id,
     },
-    /// Run a job.
+    /// Runs a job.
     Spawn {
         /// Its number.
         job: JobId,
-        /// What the scheduler must know.
+        /// Information for the scheduler.
         request: Request<()>,
-        /// What is to be done.
+        /// The work.
         work: CodedWork<C>,
     },
-    /// It worked itself, for so long.
+    /// The caster did work itself for this long.
     Spend {
-        /// Nanoseconds of one core at the cost table's speed.
+        /// Nanoseconds of one core at the speed of the cost table.
         cost_ns: u64,
     },
     /// A payload is complete.
     Deliver {
-        /// What it is.
+        /// Its subject.
         subject: Subject,
         /// The payload.
         payload: Bytes,
     },
-    /// An own payload is on its way.
+    /// A payload of this node is being broadcast.
     Published(Subject),
-    /// An own payload cannot be broadcast.
+    /// A payload of this node cannot be broadcast.
     Unpublished(Subject),
     /// A peer misbehaved.
     Report {
         /// The peer.
         peer: Peer,
-        /// How.
+        /// The reason.
         reason: Reject,
     },
-    /// A source contradicted itself, or committed to what is no payload.
+    /// A source contradicted itself, or committed to something that is not a payload.
     Evidence,
 }
 
-/// A node's broadcasts.
+/// The broadcasts of one node.
 pub(crate) struct Caster<C: Coding> {
     machine: Broadcast<C>,
     coder: Arc<Coder<C>>,
-    /// Its jobs have numbers from here on.
+    /// Number of its first job.
     first_job: u64,
-    /// Waits behind the time that it took.
+    /// Held back until after the output for the time it took.
     next: Option<Cast<C>>,
     duplicate_bytes: u64,
 }
@@ -203,11 +203,11 @@ impl<C: Coding> std::fmt::Debug for Caster<C> {
 }
 
 impl<C: Coding> Caster<C> {
-    /// A node without peers whose jobs have numbers from `first_job` on; `secret` is drawn from the seed
-    /// of the run.
+    /// A node without peers, whose job numbers start at `first_job`; `secret` is drawn from the seed of the
+    /// run.
     ///
     /// # Panics
-    /// If the configuration does not pass its check.
+    /// If the configuration fails its check.
     pub(crate) fn new(
         coder: Arc<Coder<C>>,
         config: Arc<Config>,
@@ -224,27 +224,27 @@ impl<C: Coding> Caster<C> {
         }
     }
 
-    /// What all nodes share.
+    /// The state shared by all nodes.
     pub(crate) fn coder(&self) -> &Arc<Coder<C>> {
         &self.coder
     }
 
-    /// Where a peer stands in the order of this node.
+    /// Position of a peer in this node's order.
     pub(crate) fn place_of(&self, peer: Peer) -> Option<Place> {
         self.machine.place_of(peer)
     }
 
-    /// The broadcasts' table of duties is another one from now on.
+    /// Replaces the broadcasts' table of duties.
     pub(crate) fn set_schedule(&mut self, schedule: Arc<dyn Schedule>) {
         self.machine.set_schedule(schedule);
     }
 
-    /// What a broadcast that is alive is about.
+    /// Subject of a live broadcast.
     pub(crate) fn subject(&self, id: &Id) -> Option<Subject> {
         self.machine.header(id).map(|header| header.subject)
     }
 
-    /// Takes an input that is no end of a job.
+    /// Handles any input except the end of a job.
     pub(crate) fn handle(&mut self, now: Time, input: broadcast::Input<C>) {
         let broadcast::Input::Message { message, .. } = &input else {
             return self.machine.handle(now, input);
@@ -260,7 +260,7 @@ impl<C: Coding> Caster<C> {
         }
     }
 
-    /// Takes the end of a job; of one that is not its own nothing follows.
+    /// Handles the end of a job; ignores jobs that are not its own.
     pub(crate) fn finished(&mut self, now: Time, job: JobId, product: Option<Product<C>>) {
         if let Some(job) = job.0.checked_sub(self.first_job) {
             let job = JobId(job);
@@ -269,30 +269,30 @@ impl<C: Coding> Caster<C> {
         }
     }
 
-    /// Pieces so far that told nothing.
+    /// Number of pieces so far that carried nothing new.
     fn useless(&self) -> u32 {
         let refused = self.machine.refused();
         let count = |reason| refused.count(reason);
         count(Reject::Dependent) + count(Reject::GenerationFull) + count(Reject::Expired)
     }
 
-    /// Bytes of pieces so far that told nothing.
+    /// Bytes of pieces so far that carried nothing new.
     pub(crate) fn duplicate_bytes(&self) -> u64 {
         self.duplicate_bytes
     }
 
-    /// What was refused.
+    /// Counts of rejections.
     pub(crate) fn refused(&self) -> &Refused {
         self.machine.refused()
     }
 
-    /// When it is to be woken.
+    /// Next deadline.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.machine.next_deadline()
     }
 
-    /// The next effect, none when all are drained.
+    /// Returns the next effect, or none once all are drained.
     pub(crate) fn poll(&mut self) -> Option<Cast<C>> {
         if self.next.is_some() {
             return self.next.take();
@@ -323,13 +323,13 @@ impl<C: Coding> Caster<C> {
                 }
                 broadcast::Output::Published { subject, .. } => Cast::Published(subject),
                 broadcast::Output::Unpublished { subject, .. } => Cast::Unpublished(subject),
-                // Whoever watches sees what is delivered and what is not.
+                // Observers outside see what is delivered and what is not.
                 broadcast::Output::Withheld { .. } | broadcast::Output::Progress { .. } => continue,
             });
         }
     }
 
-    /// A message behind the time that drawing it took, if it took any.
+    /// Emits a message after the time that drawing it took, if any.
     fn send(&mut self, drawn: u16, send: Cast<C>) -> Cast<C> {
         let Cast::Send { message, .. } = &send else {
             return send;
@@ -380,7 +380,7 @@ pub(crate) fn is_piece_of<C: Coding>(message: &Message<C>, of: &Id) -> bool {
     matches!(message, Message::Piece { id, .. } if id == of)
 }
 
-/// Whether a reason is proof against a peer: no honest one ever gives it, however slow it is.
+/// Whether a reason is proof against a peer: an honest peer never causes it, however slow it is.
 pub(crate) fn is_proof(reason: &str) -> bool {
     const PROOFS: [Reject; 9] = [
         Reject::Malformed,

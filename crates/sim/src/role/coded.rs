@@ -1,4 +1,4 @@
-//! A payload in coded pieces: the [`Caster`] of any code, and payloads by their number.
+//! Payloads in coded pieces: a [`Caster`] for any code, with payloads identified by number.
 
 use super::caster::{self, Cast, Caster, CodedWork, Coder};
 use super::{Delivery, Input, Output, Publish, Role};
@@ -11,22 +11,22 @@ use alphorn_scheme::Bytes;
 use alphorn_types::Time;
 use std::sync::Arc;
 
-/// The kind of payload in the headers of a run.
+/// Payload kind in the headers of a run.
 const KIND: u8 = 1;
 
-/// What is published in a run.
+/// The payloads published in a run.
 #[derive(Debug)]
 pub(crate) struct Payloads {
     /// Source of each payload.
     pub sources: Vec<u32>,
-    /// Bytes of a payload.
+    /// Size of a payload in bytes.
     pub bytes: u64,
-    /// Whether payloads have content; else they are zeros, which only models take.
+    /// Whether payloads have content. Otherwise they are zeros, which only models accept.
     pub real: bool,
 }
 
 impl Payloads {
-    /// The payload of a number.
+    /// Returns the payload with this number.
     pub(crate) fn payload(&self, item: u32, bytes: u64) -> Bytes {
         let byte = |i: u64| match self.real {
             true => (mix([i / 8, item.into(), 0, 0]) >> (i % 8 * 8)) as u8,
@@ -35,7 +35,7 @@ impl Payloads {
         (0..bytes).map(byte).collect::<Vec<u8>>().into()
     }
 
-    /// Whether this is the source of the payload with this slot for a number.
+    /// Whether the subject names the source of the payload whose number is its slot.
     pub(crate) fn is_scheduled(&self, subject: &Subject) -> bool {
         let source = usize::try_from(subject.slot).ok();
         let source = source.and_then(|item| self.sources.get(item));
@@ -43,13 +43,13 @@ impl Payloads {
     }
 }
 
-/// A node that broadcasts in pieces.
+/// A node that broadcasts payloads in pieces.
 pub(crate) struct Coded<C: Coding> {
     caster: Caster<C>,
     payloads: Arc<Payloads>,
     config: Arc<broadcast::Config>,
     node: u32,
-    /// What the handshakes with its neighbours tell.
+    /// Positions learned in the handshakes with its neighbours.
     places: Arc<[Option<Place>]>,
 }
 
@@ -60,10 +60,10 @@ impl<C: Coding> std::fmt::Debug for Coded<C> {
 }
 
 impl<C: Coding> Coded<C> {
-    /// A node of a run after so many restarts; `secret` is drawn from its seed.
+    /// A node after the given number of restarts; `secret` is drawn from the seed of the run.
     ///
     /// # Panics
-    /// If the configuration does not pass its check.
+    /// If the configuration fails its check.
     pub(crate) fn new(
         coder: Arc<Coder<C>>,
         payloads: Arc<Payloads>,
@@ -74,7 +74,7 @@ impl<C: Coding> Coded<C> {
     ) -> Self {
         let due = payloads.clone();
         let schedule = Arc::new(move |subject: &Subject| due.is_scheduled(subject));
-        // Results for a node before it are none for this one.
+        // Results for jobs from before the restart are not for this node.
         let first_job = super::first_job(restarts);
         Coded {
             caster: Caster::new(coder, config.clone(), schedule, secret, first_job),
@@ -85,13 +85,13 @@ impl<C: Coding> Coded<C> {
         }
     }
 
-    /// Sets what the handshakes with its neighbours tell, by number: where it stands in the order of
-    /// each.
+    /// Sets the positions learned in handshakes, by neighbour number: this node's position in the
+    /// order of each neighbour.
     pub(crate) fn set_places(&mut self, places: Arc<[Option<Place>]>) {
         self.places = places;
     }
 
-    /// Another node like this one, as it was at the begin.
+    /// Another node like this one, in its initial state.
     pub(crate) fn twin(&self, seed: u64) -> Self {
         let secret = crate::random::bytes(seed, "twin", self.node);
         let (coder, payloads) = (self.caster.coder().clone(), self.payloads.clone());
@@ -102,7 +102,7 @@ impl<C: Coding> Coded<C> {
         self.caster.coder().code.clone()
     }
 
-    /// Where a neighbour stands in the order of this node.
+    /// Position of a neighbour in this node's order.
     pub(crate) fn place_of(&self, peer: Peer) -> Option<Place> {
         self.caster.place_of(peer)
     }
@@ -120,12 +120,13 @@ impl<C: Coding> Coded<C> {
         }
     }
 
-    /// A delivery of what was published; of other bytes one that the ledger will not find.
+    /// Maps a delivered payload to the published one. If the bytes differ, the result is a delivery
+    /// that the ledger will not find.
     fn delivery(&self, subject: &Subject, payload: &Bytes) -> Delivery {
         let item = u32::try_from(subject.slot).unwrap_or(u32::MAX);
         let bytes = payload.len() as u64;
         let genuine = !self.payloads.real || *payload == self.payloads.payload(item, bytes);
-        // The second payload of a source that equivocates.
+        // The second payload of an equivocating source.
         let second = bytes + 1 == self.payloads.bytes;
         let items = u32::try_from(self.payloads.sources.len()).unwrap_or(u32::MAX);
         Delivery {

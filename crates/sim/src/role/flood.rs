@@ -1,4 +1,4 @@
-//! Ways to send a whole payload: mesh, direct, grid. Payloads are sizes.
+//! Protocols that send whole payloads: mesh, direct, grid. Payloads are only sizes.
 
 use super::{Delivery, Input, Output, Publish, Role, Wire};
 use crate::gossip::{
@@ -11,12 +11,12 @@ use alphorn_scheme::{Class, Features, JobId, Schedulable, SessionId};
 use alphorn_types::{Slot, Time};
 use std::sync::Arc;
 
-/// A payload that is only a size, and whether validation will accept it.
+/// A payload that is only a size, plus whether validation will accept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blob {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What validation finds.
+    /// Result of validation.
     pub valid: bool,
 }
 
@@ -27,7 +27,7 @@ impl Payload for Blob {
     }
 }
 
-/// A message about payloads with numbers for names.
+/// A message about payloads that are identified by numbers.
 pub(crate) type FloodMessage = Message<Blob>;
 
 impl Wire for FloodMessage {
@@ -70,7 +70,7 @@ impl Wire for FloodMessage {
     }
 }
 
-/// What an accepted payload costs before it is forwarded: one job of this time.
+/// Validation of a payload before it is forwarded: one job of this duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validation {
     token: Token,
@@ -106,19 +106,19 @@ impl super::Labour for Validation {
     }
 }
 
-/// A node that sends payloads whole.
+/// A node that sends whole payloads.
 #[derive(Debug)]
 pub(crate) struct Flood<S> {
     machine: S,
     validation_ns: u64,
-    /// Jobs have numbers from here on, so that results for a node before it are none for this one.
+    /// Number of its first job, so that results for jobs from before a restart are ignored.
     first_job: u64,
     jobs: u64,
 }
 
 impl<S: Machine<Blob>> Flood<S> {
-    /// A node that validates a payload in `validation_ns` of a core before it forwards it; 0 for at
-    /// once.
+    /// A node that validates a payload for `validation_ns` of a core before forwarding it; 0 means
+    /// instantly.
     pub(crate) fn new(machine: S, validation_ns: u64) -> Self {
         Flood {
             machine,
@@ -128,7 +128,7 @@ impl<S: Machine<Blob>> Flood<S> {
         }
     }
 
-    /// The same as the node that it is after so many restarts.
+    /// The same node after the given number of restarts.
     #[must_use]
     pub(crate) fn restarted(mut self, times: u32) -> Self {
         self.first_job = super::first_job(times);
@@ -235,26 +235,26 @@ impl<S: Machine<Blob>> Role for Flood<S> {
     }
 }
 
-/// A graph that no mesh can be made of.
+/// A graph from which no mesh can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node {node} has {value} neighbours, must be at most {max}")]
 pub struct TooManyPeers {
     /// The node.
     pub node: u32,
-    /// Its neighbours.
+    /// Number of its neighbours.
     pub value: usize,
-    /// The bound.
+    /// Maximum allowed.
     pub max: usize,
 }
 
-/// Nodes of a mesh that both ends of each connection agreed on before: connections in a drawn order,
-/// each taken while both ends have less than `degree`.
+/// Mesh nodes whose meshes both ends of each connection agreed on beforehand. Connections are taken
+/// in random order, each accepted while both ends have fewer than `degree`.
 ///
 /// # Errors
 /// [`TooManyPeers`].
 ///
 /// # Panics
-/// If the configuration does not pass [`Config::check`].
+/// If the configuration fails [`Config::check`].
 pub(crate) fn meshes(
     graph: &Graph,
     config: &Arc<Config>,
@@ -289,10 +289,10 @@ pub(crate) fn meshes(
     Ok((0..).zip(agreed).map(role).collect())
 }
 
-/// A node of a mesh that knows nobody: that of a seed, its number, and how often it began anew.
+/// A mesh node that knows no peers yet, given the seed, its number and its number of restarts.
 ///
 /// # Panics
-/// If the configuration does not pass [`Config::check`].
+/// If the configuration fails [`Config::check`].
 pub(crate) fn mesh(
     config: &Arc<Config>,
     validation_ns: u64,
@@ -304,7 +304,7 @@ pub(crate) fn mesh(
     Flood::new(Gossip::new(config.clone(), seed), validation_ns)
 }
 
-/// A node that sends to all its neighbours; nobody forwards.
+/// A node that sends to all its neighbours; no node forwards.
 pub(crate) fn direct_node(
     graph: &Graph,
     config: &Arc<Config>,
@@ -315,10 +315,10 @@ pub(crate) fn direct_node(
     Flood::new(Plain::direct(config.clone(), peers), validation_ns)
 }
 
-/// A member of the grid; the graph is [`Graph::grid`].
+/// A member of the grid; the graph must be [`Graph::grid`].
 ///
 /// # Panics
-/// If the graph is another one.
+/// If the graph is a different one.
 pub(crate) fn member(
     graph: &Graph,
     config: &Arc<Config>,

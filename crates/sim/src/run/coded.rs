@@ -16,13 +16,14 @@ use alphorn_proto::broadcast::{self, Config, Limits, PEERS_MAX, Place, Policy, P
 use alphorn_proto::rlnc::{self, Cut, Generators, Model16, ModelRs, Ristretto, Rs};
 use std::sync::Arc;
 
-/// The latency for which policies are made, where a scenario has regions: that of the published
+/// Latency for which policies are designed if a scenario has regions: that of the published
 /// comparisons.
 const REGIONS_LATENCY_MS: u64 = 70;
-/// Bytes of an authenticator without a table of costs.
+/// Size of an authenticator in bytes if there is no cost table.
 const AUTH_BYTES: usize = 96;
 
-/// Runs a broadcast in the code of its scenario, with bytes or without; or whole, if it has none.
+/// Runs a broadcast with the code of its scenario, with or without real bytes; or whole, if it has no
+/// code.
 pub(super) fn run(
     scenario: &Scenario,
     broadcast: &Broadcast,
@@ -47,7 +48,7 @@ pub(super) fn run(
         (_, Mode::Bytes) => {
             let cut = cut(scenario, broadcast, len)?;
             let pieces = u64::from(cut.chunks) * u64::from(cut.generations);
-            // One more for the length that is cut along.
+            // One more for the length, which is split together with the payload.
             let elements = bytes.div_ceil(pieces * u64::from(rlnc::ELEMENT_PAYLOAD_BYTES)) + 1;
             let elements = u32::try_from(elements)
                 .unwrap_or(u32::MAX)
@@ -69,7 +70,7 @@ fn go<C: rlnc::Coding + Spoil>(
     super::go(scenario, nodes(scenario, broadcast, seed, code)?, observe)
 }
 
-/// How the payload is cut.
+/// How the payload is split.
 fn cut(scenario: &Scenario, broadcast: &Broadcast, len: u32) -> Result<Cut, RunError> {
     let strategy = match broadcast.strategy {
         Strategy::Rs => rlnc::Strategy::Rs,
@@ -81,7 +82,7 @@ fn cut(scenario: &Scenario, broadcast: &Broadcast, len: u32) -> Result<Cut, RunE
     })
 }
 
-/// The nodes of a broadcast in a code.
+/// The nodes of a broadcast with a code.
 fn nodes<C: rlnc::Coding + Spoil>(
     scenario: &Scenario,
     broadcast: &Broadcast,
@@ -97,7 +98,7 @@ fn nodes<C: rlnc::Coding + Spoil>(
         bytes: scenario.traffic.bytes,
         real: scenario.sim.mode == Mode::Bytes,
     });
-    // As many as most nodes have neighbours.
+    // The degree of most nodes.
     let places = match broadcast.places.unwrap_or(true) {
         true => u16::try_from(setup.mean_degree()).unwrap_or(PEERS_MAX),
         false => 0,
@@ -139,8 +140,8 @@ fn nodes<C: rlnc::Coding + Spoil>(
     })
 }
 
-/// What the handshake of each connection tells: node by node, where it stands in the order of each
-/// neighbour. A node that comes back deals its places as before.
+/// The positions exchanged in the handshake of each connection: for each node, its position in the
+/// order of each neighbour. A node that restarts assigns the same positions as before.
 fn handshakes<C: rlnc::Coding>(graph: &Graph, roles: &[Coded<C>]) -> Vec<Arc<[Option<Place>]>> {
     let nodes = 0..roles.len() as u32;
     let told = |node: u32| {
@@ -164,7 +165,7 @@ fn coder<C: rlnc::Coding>(scenario: &Scenario, code: C) -> Result<Coder<C>, RunE
     })
 }
 
-/// The mean uplink of the nodes, and the latency, for which policies are made.
+/// The mean uplink of the nodes and the latency for which policies are designed.
 fn reference(scenario: &Scenario) -> (u64, u64) {
     let classes = scenario.class.iter();
     let share = classes.map(|class| class.up_mbps * 1_000_000 * u64::from(class.share_pct));
@@ -175,7 +176,7 @@ fn reference(scenario: &Scenario) -> (u64, u64) {
     (share.sum::<u64>() / 100, latency_ms * 1_000_000)
 }
 
-/// The policy by name, with what the scenario replaces.
+/// The policy by name, with the overrides of the scenario.
 fn policy(
     scenario: &Scenario,
     broadcast: &Broadcast,
@@ -186,7 +187,8 @@ fn policy(
     policy_of(broadcast, strategy, Policy::auto(len, up_bps, latency_ns))
 }
 
-/// The policy by name, with what is replaced; `auto` is the one that it stands for where something is.
+/// The policy by name, with overrides. `auto` is resolved to the policy it stands for if there are
+/// overrides.
 ///
 /// # Errors
 /// [`RunError::Policy`], [`RunError::Chunks`].
@@ -244,7 +246,7 @@ pub(crate) fn policy_of(
     Ok(PolicyChoice::Fixed(policy))
 }
 
-/// Replaces how many pieces wait, and when and of whom they are asked for.
+/// Overrides the number of waiting pieces, and when and from which peers pieces are requested.
 pub(crate) fn replace_needs(config: &mut Config, chosen: &Broadcast) {
     if let Some(ms) = chosen.quiet_ms {
         config.need_after_quiet_ns = u64::from(ms) * 1_000_000;

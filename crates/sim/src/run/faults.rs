@@ -1,4 +1,4 @@
-//! The faults of a scenario, put into its world.
+//! Applies the faults of a scenario to its world.
 
 use super::RunError;
 use super::setup::Setup;
@@ -9,7 +9,7 @@ use crate::role::{Delivery, Role};
 use crate::scenario::{FaultKind, Scenario};
 use crate::world::World;
 
-/// Puts all faults into a world.
+/// Applies all faults to a world.
 pub(super) fn apply<R>(
     scenario: &Scenario,
     setup: &Setup,

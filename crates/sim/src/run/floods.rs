@@ -9,14 +9,14 @@ use crate::role::flood::{Blob, Flood, direct_node, member, mesh, meshes};
 use crate::scenario::{Gossip, Scenario};
 use std::sync::Arc;
 
-/// What validation of a payload takes, and the configuration of a mesh in which payloads are validated if that takes
-/// time or anybody sends invalid ones.
+/// The duration of payload validation, and the configuration of a mesh. Payloads are validated in the mesh if that
+/// takes time or any node sends invalid ones.
 fn config(scenario: &Scenario, gossip: &Gossip) -> Result<(u64, Arc<Config>), RunError> {
     let validation_ns = duty(scenario)?.verify_ns;
     let validates = validation_ns > 0 || needs_validation(scenario);
     let config = Config::of(gossip, validates)?;
     let config = Config {
-        // A payload can be asked for whatever its size.
+        // A payload can be requested whatever its size.
         history_bytes_max: config
             .history_bytes_max
             .max(scenario.traffic.bytes.saturating_mul(4)),
@@ -60,7 +60,7 @@ pub(super) fn grid(scenario: &Scenario, seed: u64) -> Result<Nodes<Flood<Plain<B
     plain(scenario, setup, degree, member)
 }
 
-/// Makes a node by its graph, the configuration, the time of a validation and its number.
+/// Creates a node from its graph, the configuration, the validation time and its number.
 type Make = fn(&Graph, &Arc<Config>, u64, u32) -> Flood<Plain<Blob>>;
 
 fn plain(

@@ -1,4 +1,4 @@
-//! What a scenario and a seed decide before anything happens: classes, regions, faulty nodes, sources.
+//! What a scenario and a seed determine before the first event: classes, regions, faulty nodes, sources.
 
 use super::RunError;
 use crate::bounds::LowerBounds;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 const FAULT: u64 = 11;
 const SOURCE: u64 = 12;
-/// No part of a payload for so long is the end: longer than any of the protocols waits before it asks
-/// again.
+/// A run ends if no part of a payload arrives for this long, which exceeds the time that any of the protocols waits
+/// before it asks again.
 const QUIET_NS: u64 = 120_000_000_000;
 
-/// Most sources whose lower bounds are kept: each takes 8 bytes a node.
+/// Maximum number of sources whose lower bounds are kept: each takes 8 bytes per node.
 const LOWER_BOUNDS_MAX: usize = 64;
 
-/// What is decided before anything happens.
+/// State determined before the first event.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) seed: u64,
@@ -29,26 +29,26 @@ pub(super) struct Setup {
     pub(super) latency: Arc<Latency>,
     /// Class of each node.
     pub(super) class: Vec<u16>,
-    /// The most bandwidth that each node has.
+    /// Maximum bandwidth of each node.
     pub(super) rates: Vec<Rate>,
-    /// The fault of each node; the last one if it has several.
+    /// The fault of each node; the last one if there are several.
     pub(super) fault: Vec<Option<FaultKind>>,
-    /// Nodes of each fault of the scenario.
+    /// Faulty nodes of each fault of the scenario.
     pub(super) faulty: Vec<Vec<u32>>,
-    /// Nodes that are held to the rules.
+    /// Nodes that must follow the rules.
     pub(super) honest: Vec<bool>,
     /// Source of each payload.
     pub(super) sources: Vec<u32>,
 }
 
-/// Whether a fault of a source is meant: its nodes are the sources.
+/// Whether a fault applies to sources, in which case its nodes are the sources.
 fn is_source_fault(kind: FaultKind) -> bool {
     use FaultKind::{Equivocate, NonCodewordSource, RankDeficientSource};
     matches!(kind, NonCodewordSource | RankDeficientSource | Equivocate)
 }
 
 impl Setup {
-    /// Draws classes, regions, faults and sources; `graph` makes the graph from the sources.
+    /// Draws classes, regions, faults and sources; `graph` builds the graph from the sources.
     pub(super) fn draw(
         scenario: &Scenario,
         seed: u64,
@@ -89,8 +89,8 @@ impl Setup {
         })
     }
 
-    /// The payloads, and the lower bounds of each source. A source beyond the first 64 shares the lower bounds of no
-    /// latency and of the widest links.
+    /// The payloads, and the lower bounds of each source. Sources beyond the first 64 share lower bounds computed
+    /// with zero latency and the widest links.
     pub(super) fn items(&self, scenario: &Scenario) -> (Vec<Item>, Vec<LowerBounds>) {
         let bytes = scenario.traffic.bytes;
         let interval_ns = scenario.traffic.interval_ms * 1_000_000;
@@ -128,7 +128,7 @@ impl Setup {
         (items, lower_bounds)
     }
 
-    /// The least latency between neighbours of the first source.
+    /// Minimum latency between neighbours of the first source.
     pub(super) fn least_hop_ns(&self) -> u64 {
         let source = self.sources.first().copied().unwrap_or(0);
         let neighbours = self.graph.peers(source).iter();
@@ -136,12 +136,12 @@ impl Setup {
         hops.min().unwrap_or(0)
     }
 
-    /// Connections of a node, rounded up.
+    /// Mean number of connections per node, rounded up.
     pub(super) fn mean_degree(&self) -> u64 {
         (self.graph.ends() as u64).div_ceil(u64::from(self.graph.nodes()))
     }
 
-    /// Network, processors and bounds of a run on so many threads.
+    /// Network, processors and limits of a run with this many threads.
     pub(super) fn world<R: Role>(&self, scenario: &Scenario, threads: usize) -> WorldConfig {
         let place = Place {
             graph: self.graph.clone(),
@@ -156,8 +156,7 @@ impl Setup {
     }
 }
 
-/// The source of each payload: honest nodes, in a drawn order; or those whose fault is
-/// one of sources.
+/// The source of each payload: honest nodes in random order, or the nodes with a source fault.
 fn sources(
     scenario: &Scenario,
     seed: u64,
@@ -187,16 +186,16 @@ fn sources(
     Ok(order.into_iter().cycle().take(count).collect())
 }
 
-/// What signatures of duties cost.
+/// Costs of duty signatures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Duty {
     pub(super) sign_ns: u64,
     pub(super) verify_ns: u64,
-    /// Bytes of one; none without a table.
+    /// Size of a signature in bytes; none without a table.
     pub(super) signature_bytes: Option<usize>,
 }
 
-/// What signatures of duties cost by the table of the scenario; nothing without a table.
+/// Costs of duty signatures from the table of the scenario; zero without a table.
 pub(super) fn duty(scenario: &Scenario) -> Result<Duty, RunError> {
     let Some(table) = scenario.costs()? else {
         return Ok(Duty::default());

@@ -6,7 +6,7 @@ use crate::testing::OnThreads;
 use crate::windows::tests::narrow;
 use alphorn_scheme::model::{CodeOp, CodeTable, CostTable};
 
-/// A scenario of so many nodes with these lines in place of the defaults.
+/// A scenario with this many nodes and with these lines instead of the defaults.
 fn scenario(nodes: u32, protocol: &str, more: &str) -> Scenario {
     let text = format!(
         "name = \"t\"\nschema = 1\n[sim]\nnodes = {nodes}\n{more}\n\
@@ -89,7 +89,7 @@ fn an_idle_node_moves_no_others() {
 fn bandwidth_for_each_connection_is_faster_than_light() {
     let scenario = scenario(50, "direct", "[traffic]\nbytes = 1000000\n");
     let mut nodes = floods::direct(&scenario, 7).unwrap();
-    // The lower bounds of links that are eight times slower than those of the run.
+    // The lower bounds for links that are eight times slower than those of the run.
     for (class, rate) in nodes.setup.class.iter().zip(&mut nodes.setup.rates) {
         *rate = scenario.class[usize::from(*class)].rate(12);
     }
@@ -212,7 +212,7 @@ fn faults_harm_no_honest_node() {
     }
 }
 
-/// A broadcast of 20 kB to 64 nodes that are connected to 24.
+/// A broadcast of 20 kB to 64 nodes with 24 connections each.
 fn broadcast(strategy: &str, more: &str) -> Scenario {
     let text = format!(
         "name = \"b\"\nschema = 1\n[sim]\nnodes = 64\n{more}\n\
@@ -250,7 +250,7 @@ fn codes_deliver_what_was_published() {
     }
 }
 
-/// One of ten chunks to each of so many peers, by everybody: a tenth of a payload for each of them, and headers.
+/// Every node sends one of ten chunks to each of this many peers: a tenth of a payload each, plus headers.
 #[test]
 fn the_strategy_of_the_proposal_runs_by_its_name() {
     let summary = |policy: &str, more: &str| {
@@ -265,7 +265,7 @@ fn the_strategy_of_the_proposal_runs_by_its_name() {
         assert_eq!(summary.delivered_pct, 100.0, "{policy} {more}");
         summary
     };
-    // With more chunks what is missing is asked for.
+    // With more chunks, missing ones are requested.
     summary("proposal_80", "chunks = 64");
     for (policy, peers) in [("proposal_40", 40.0), ("proposal_80", 80.0)] {
         let summary = summary(policy, "");
@@ -293,8 +293,8 @@ fn faults_of_machines_harm_no_broadcast() {
     }
 }
 
-/// Pieces come faster than they are verified, where drawing them takes no time: those for which there is no room are
-/// asked for again, after a quiet time that is longer than all the rest.
+/// Pieces arrive faster than they are verified when drawing them takes no time. Those for which there is no room are
+/// requested again, after a quiet time that is longer than all the rest.
 #[test]
 fn on_fast_links_pieces_need_room_to_wait() {
     let text = include_str!("../../../../scenarios/coded-devnet.toml");
@@ -334,14 +334,14 @@ fn a_node_that_begins_anew_has_forgotten() {
         let scenario = scenario(100, "gossip", &format!("{traffic}{fault}"));
         run(&scenario, 7, &mut ()).unwrap()
     };
-    // It asks again for what it had.
+    // It requests again what it already had.
     let once = "[traffic]\nbytes = 20000\n";
     let received = |restart: &str| outcome(restart, once).nodes[3].bytes_down;
     assert!(received("cold") > received("warm") + 20_000);
     for restart in ["warm", "cold"] {
         let outcome = outcome(restart, TRAFFIC);
         assert_eq!(outcome.summary().delivered_pct, 100.0);
-        // What is published when it is back reaches it.
+        // A payload published after its return reaches it.
         let done_ns = outcome.nodes[3].done_ns;
         assert!(
             done_ns.is_some_and(|ns| ns < 2_000_000_000),
@@ -369,7 +369,7 @@ fn means_are_over_the_time_until_the_last_byte() {
     let outcome = run(&scenario, 7, &mut ()).unwrap();
     let last_ns = outcome.series.iter().map(|bin| bin.from_ns).max().unwrap();
     let sent: u64 = outcome.nodes.iter().map(|node| node.bytes_up).sum();
-    // The last message is a bin and a hop later at the latest, long before tables forget.
+    // The last message comes at most a bin and a hop later, long before tables forget.
     let until_ns = last_ns + 10_000_000 + 80_000_000;
     assert!(until_ns < 10_000_000_000, "{until_ns}");
     let mean = outcome.loads.all().unwrap().mean;

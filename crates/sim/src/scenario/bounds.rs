@@ -1,4 +1,4 @@
-//! The bounds of a scenario's values.
+//! Bounds on the values of a scenario.
 
 mod fault;
 mod unread;
@@ -7,22 +7,22 @@ use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Stop, Tran
 use super::{FaultKind, POINTS_MAX, SCHEMA, Scenario, ScenarioError};
 use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
-/// Most nodes of a run.
+/// Maximum number of nodes in a run.
 pub(super) const NODES_MAX: u64 = 1 << 20;
-/// Most virtual milliseconds: 10^12 ns are 10^6 ms, and nothing is scheduled later.
+/// Maximum virtual time in milliseconds: 10^12 ns are 10^6 ms, and nothing is scheduled later.
 const TIME_MS_MAX: u64 = 1_000_000;
-/// Most bytes of a payload.
+/// Maximum payload size in bytes.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 31;
-/// Most payloads of a run.
+/// Maximum number of payloads in a run.
 const COUNT_MAX: u64 = 100_000;
-/// Most megabits a second.
+/// Maximum bandwidth in megabits per second.
 const MBPS_MAX: u64 = 1_000_000;
-/// Most tables of one kind.
+/// Maximum number of tables of one kind.
 const TABLES_MAX: u64 = 64;
 
 type Checked = Result<(), ScenarioError>;
 
-/// Checks a number of the scenario, whose path is its key.
+/// Checks a number in the scenario, with its path as the key.
 macro_rules! within {
     ($scenario:ident, $table:ident.$key:ident, $min:expr, $max:expr) => {{
         let (value, max): (u64, u64) = ($scenario.$table.$key.into(), $max);
@@ -103,7 +103,7 @@ fn graph(scenario: &Scenario) -> Checked {
                 return Err(invalid("graph.degree", degree, why));
             }
         }
-        // Everybody with everybody has a square of edges.
+        // A complete graph has quadratically many edges.
         Graph::Complete {} => range("sim.nodes", scenario.sim.nodes, 2, 4096)?,
         Graph::File { .. } => {}
     }
@@ -156,7 +156,8 @@ fn link(scenario: &Scenario) -> Checked {
     within!(scenario, link.partition_break_ms, 1, TIME_MS_MAX)
 }
 
-/// Factors of a node are multiplied in whole percents: below one, computing would be free.
+/// Checks the speed factors. A node's factors are multiplied in whole percents: below one percent,
+/// computing would be free.
 fn speeds(scenario: &Scenario) -> Checked {
     let table = scenario.compute.factor_pct;
     for class in &scenario.class {
@@ -203,7 +204,7 @@ fn classes(scenario: &Scenario) -> Checked {
     range("sum of class.share_pct", shares, 100, 100)
 }
 
-/// The mesh at a path.
+/// Checks the mesh parameters at a path.
 fn mesh(path: &str, gossip: &Gossip) -> Checked {
     let (mesh, history) = (gossip.mesh, gossip.history.into());
     let of = |name: &str, value: u64, min: u64, max: u64| {
@@ -234,7 +235,7 @@ fn protocol(scenario: &Scenario) -> Checked {
     }
 }
 
-/// How pieces travel, at a path.
+/// Checks the broadcast parameters at a path.
 fn broadcast(path: &str, broadcast: &Broadcast) -> Checked {
     let most = u64::from(u16::MAX);
     let chunk_bytes = u64::from(CHUNK_BYTES_MAX);

@@ -1,4 +1,5 @@
-//! What a scenario says of nodes, classes and faults, in the units of the world, and what a seed draws.
+//! Converts nodes, classes and faults of a scenario to the units of the world, and draws what depends on the
+//! seed.
 
 use super::{Class, Fault, FaultKind, Scenario};
 use crate::charge::Processor;
@@ -11,32 +12,32 @@ use alphorn_scheme::model::{CodeTable, CostTable, TableError};
 use alphorn_types::Time;
 use std::sync::Arc;
 
-/// Why there are no costs of a scheme.
+/// Why the costs of a scheme are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum CostsError {
-    /// The table was not handed over with the scenario.
+    /// The table was not supplied with the scenario.
     #[error("table of costs {path:?} was not read")]
     Missing {
         /// Its name.
         path: String,
     },
-    /// It is none.
+    /// The table is invalid.
     #[error("table of costs {path:?}: {error}")]
     Table {
         /// Its name.
         path: String,
-        /// Why.
+        /// Reason.
         error: TableError,
     },
-    /// The scenario names none.
+    /// The scenario names no table.
     #[error("compute.costs is absent: protocol {protocol} needs the costs of a scheme")]
     Absent {
-        /// What needs one.
+        /// Protocol that needs the table.
         protocol: &'static str,
     },
 }
 
-/// A fault whose share of the nodes is none.
+/// A fault whose share of the nodes rounds down to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("fault {fault}: {share_pct} % of {nodes} nodes are none")]
 pub struct NoNode {
@@ -48,19 +49,19 @@ pub struct NoNode {
     pub nodes: u32,
 }
 
-/// Where nodes are and who is connected to whom.
+/// Where nodes are located and which are connected.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) graph: Arc<Graph>,
     pub(crate) latency: Arc<Latency>,
     /// Class of each node.
     pub(crate) class: Vec<u16>,
-    /// Threads of the run.
+    /// Number of threads in the run.
     pub(crate) threads: usize,
 }
 
 impl Class {
-    /// A part of the bandwidth of its nodes, at least one bit a second.
+    /// A percentage of the bandwidth of its nodes, at least one bit per second.
     pub(crate) fn rate(&self, percent: u64) -> Rate {
         let scaled = |mbps: u64| (mbps * 10_000).saturating_mul(percent).max(1);
         Rate {
@@ -71,7 +72,7 @@ impl Class {
 }
 
 impl Fault {
-    /// When it lasts.
+    /// Time interval of the fault.
     pub(crate) fn interval(&self) -> Interval {
         Interval {
             from: Time::from_millis(self.from_ms),
@@ -79,10 +80,11 @@ impl Fault {
         }
     }
 
-    /// Its nodes: those listed, or a share of all in an order that the key draws.
+    /// The faulty nodes: those listed, or a share of all nodes in an order drawn by the key.
     ///
     /// # Errors
-    /// [`NoNode`] for a share that is nobody: a run without its attackers would pass for one with them.
+    /// [`NoNode`] if the share is less than one node: a run without attackers would otherwise pass for one
+    /// with them.
     pub(crate) fn members(&self, key: [u64; 3], nodes: u32) -> Result<Vec<u32>, NoNode> {
         if !self.nodes.is_empty() {
             let listed = self.nodes.iter().copied();
@@ -102,7 +104,7 @@ impl Fault {
     }
 }
 
-/// Nodes in a drawn order; another node moves no others but to make room.
+/// Nodes in a random order. Adding a node shifts the others but does not reorder them.
 pub(crate) fn ordered(nodes: impl Iterator<Item = u32>, key: [u64; 3]) -> Vec<u32> {
     let keyed = |node: u32| (mix([key[0], key[1], key[2], node.into()]), node);
     let mut order: Vec<(u64, u32)> = nodes.map(keyed).collect();
@@ -111,8 +113,8 @@ pub(crate) fn ordered(nodes: impl Iterator<Item = u32>, key: [u64; 3]) -> Vec<u3
 }
 
 impl Scenario {
-    /// Which nodes follow the protocol, if these have its faults, fault by fault: an eclipse is what its
-    /// nodes do to all others, a partition is nobody's fault.
+    /// Which nodes follow the protocol, given the faulty nodes of each fault. An eclipse is something its
+    /// nodes do to all others; a partition is not the fault of any node.
     pub(crate) fn honest(&self, faulty: &[Vec<u32>]) -> Vec<bool> {
         let mut honest = vec![true; self.sim.nodes as usize];
         for (fault, nodes) in self.fault.iter().zip(faulty) {
@@ -123,15 +125,15 @@ impl Scenario {
         honest
     }
 
-    /// Index of the class of each node, as a run with this seed draws them.
+    /// Class index of each node, as drawn for a run with this seed.
     pub fn classes(&self, seed: u64) -> Vec<u16> {
         let shares = self.class.iter().map(|class| class.share_pct);
         let class = |node| choose(shares.clone(), spread(seed, node).0) as u16;
         (0..self.sim.nodes).map(class).collect()
     }
 
-    /// The most bandwidth that each node ever has: that of its class, or more where a fault of its link, whose
-    /// nodes are given fault by fault, widens it.
+    /// Maximum bandwidth that each node ever has: that of its class, or more where a link fault widens it.
+    /// `faulty` lists the nodes of each fault.
     pub(crate) fn rates_max(&self, class: &[u16], faulty: &[Vec<u32>]) -> Vec<Rate> {
         let rate = |class: u16, percent: u32| self.class[usize::from(class)].rate(percent.into());
         let mut rates: Vec<Rate> = class.iter().map(|&class| rate(class, 100)).collect();
@@ -177,13 +179,13 @@ impl Scenario {
         }
     }
 
-    /// The costs of a scheme, for a protocol that cannot do without.
+    /// The costs of a scheme, for a protocol that requires them.
     pub(crate) fn costs_for(&self, protocol: &'static str) -> Result<CostTable, CostsError> {
         self.costs()?.ok_or(CostsError::Absent { protocol })
     }
 
-    /// Network, processors and bounds of a world whose messages are of so many kinds. It does not end
-    /// when it is quiet.
+    /// Network, processors and limits of a world with `kinds` kinds of messages. The world does not stop when
+    /// it is quiet.
     pub(crate) fn world(&self, place: Place, kinds: usize, seed: u64) -> WorldConfig {
         let table_pct = u64::from(self.compute.factor_pct);
         let processor = |class: &Class| Processor {

@@ -1,21 +1,21 @@
-//! Values of a scenario replaced by dotted path: `--set` and sweeps.
+//! Replaces values of a scenario by dotted path, for `--set` and sweeps.
 
 use super::ScenarioError;
 use toml::{Table, Value};
 
-/// A value for a dotted path, as `link.loss_ppm` or `class.attester.up_mbps`.
+/// A value for a dotted path such as `link.loss_ppm` or `class.attester.up_mbps`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
-    /// The path; tables of an array go by their name, or by their position where none has that name.
+    /// The path. Tables in an array are addressed by name, or by index if none has that name.
     pub path: String,
     /// The value.
     pub value: Value,
 }
 
-/// Reads `path=value`: the value is TOML, or a bare word.
+/// Parses `path=value`, where the value is TOML or a bare word.
 ///
 /// # Errors
-/// [`ScenarioError::Invalid`] without `=` or without a path.
+/// [`ScenarioError::Invalid`] if `=` or the path is missing.
 pub fn parse_override(text: &str) -> Result<Override, ScenarioError> {
     let Some((path, value)) = text.split_once('=') else {
         return Err(wrong(text, "", "expected PATH=VALUE".into()));
@@ -43,7 +43,7 @@ pub fn parse_override(text: &str) -> Result<Override, ScenarioError> {
     })
 }
 
-/// Replaces or adds the value of a path.
+/// Replaces or adds the value at a path.
 pub(super) fn apply(table: &mut Table, change: &Override) -> Result<(), ScenarioError> {
     let mut keys: Vec<&str> = change.path.split('.').collect();
     let last = keys.pop().unwrap_or_default();
@@ -67,7 +67,8 @@ pub(super) fn apply(table: &mut Table, change: &Override) -> Result<(), Scenario
     Ok(())
 }
 
-/// The table of an array by its name, or else by its position: a name may be a number.
+/// Finds a table in an array by its name first and then by its index, because a name may be a
+/// number.
 fn find<'a>(items: &'a mut [Value], name: &str) -> Option<&'a mut Table> {
     let named = |item: &Value| item.get("name").and_then(Value::as_str) == Some(name);
     let position = items.iter().position(named).or_else(|| name.parse().ok())?;

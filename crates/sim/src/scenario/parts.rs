@@ -1,6 +1,6 @@
 //! The tables of a scenario, with their defaults.
 
-/// An enumeration whose words are written once: for scenarios, and for whoever tells of it.
+/// Defines an enumeration whose words are written only once, for use in scenarios and in reports.
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
@@ -10,7 +10,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Its word in a scenario.
+            /// Word for this value in a scenario.
             pub fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)+
@@ -38,17 +38,18 @@ fn hundred() -> u32 {
     100
 }
 
-/// The payloads, each from one source to all. Horn and the tree make their own traffic.
+/// The payloads, each sent from one source to all nodes. Horn and the tree generate their own
+/// traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Traffic {
-    /// Bytes of a payload.
+    /// Size of a payload in bytes.
     pub bytes: u64,
-    /// Class of the sources; any if absent.
+    /// Class of the sources; any class if absent.
     pub source_class: Option<String>,
     /// Number of payloads.
     pub count: u32,
-    /// Time between them.
+    /// Time between payloads.
     pub interval_ms: u64,
 }
 
@@ -63,17 +64,17 @@ impl Default for Traffic {
     }
 }
 
-/// What computing costs.
+/// Cost of computing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compute {
-    /// File of the scheme's costs, relative to the scenario.
+    /// File with the costs of the signature scheme, relative to the scenario.
     pub costs: Option<String>,
-    /// File of the codes' costs, relative to the scenario.
+    /// File with the costs of the codes, relative to the scenario.
     pub code_costs: Option<String>,
-    /// What handling one message costs.
+    /// Cost of handling one message.
     pub handle_ns: u64,
-    /// All costs of the tables, in percent.
+    /// Scale factor for all costs in the tables, in percent.
     pub factor_pct: u32,
 }
 
@@ -88,23 +89,23 @@ impl Default for Compute {
     }
 }
 
-/// What must hold, or the run fails.
+/// Conditions that must hold, or the run fails.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expect {
-    /// Half of the nodes have delivered by then.
+    /// Time by which half of the nodes must have delivered.
     pub t50_ms_max: Option<u64>,
-    /// 90 % have.
+    /// The same for 90 % of them.
     pub t90_ms_max: Option<u64>,
-    /// 99 % have.
+    /// The same for 99 % of them.
     pub t99_ms_max: Option<u64>,
-    /// All have.
+    /// The same for all of them.
     pub t100_ms_max: Option<u64>,
-    /// Bytes sent, in payloads a node.
+    /// Maximum bytes sent, in payloads per node.
     pub sent_max: Option<f64>,
-    /// Bytes sent that were of no use, in payloads a node.
+    /// Maximum useless bytes sent, in payloads per node.
     pub waste_max: Option<f64>,
-    /// Share of deliveries.
+    /// Minimum share of deliveries.
     pub delivered_pct_min: Option<f64>,
 }
 
@@ -114,20 +115,20 @@ pub struct Expect {
 pub enum TraceLevel {
     /// Nothing.
     None,
-    /// First and last of each node.
+    /// First and last event of each node.
     #[default]
     Summary,
     /// Everything.
     Full,
 }
 
-/// What is recorded.
+/// What to record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Output {
     /// How much is traced.
     pub trace: TraceLevel,
-    /// Bytes of a trace at most.
+    /// Maximum size of a trace in bytes.
     pub trace_bytes_max: u64,
 }
 

@@ -66,7 +66,7 @@ fn values_are_replaced_by_path() {
         7
     );
     assert_eq!(with("class.1.cores=3").unwrap().class[1].cores, 3);
-    // A name that is a number is a name.
+    // A name that is a number is still a name.
     let numbered = TEXT.replace("supernode", "0");
     let change = parse_override("class.0.cores=3").unwrap();
     let numbered = Scenario::parse(&numbered, &[change]).unwrap();
@@ -128,7 +128,7 @@ fn the_hash_covers_what_a_run_depends_on() {
     assert_ne!(filed.hash(), base.hash());
 }
 
-/// A scenario with these lines, and why it is none.
+/// A scenario with these lines, and why it is rejected.
 fn refused(protocol: &str, more: &str) -> String {
     let class = match more.contains("[[class]]") {
         true => "",
@@ -195,7 +195,7 @@ fn what_would_be_ignored_is_refused() {
         ),
         ("\"clock_skew\"", "fault.0.delay_ms = 0, allowed 1 to"),
         ("\"early_collection\"", "fault.0.delay_ms = 0, allowed 1 to"),
-        // With what a sweep over delays begins.
+        // The start of a sweep over delays.
         ("\"late\"", "taken"),
         (
             "\"crash\"\nfrom_ms = 1000000",
@@ -271,7 +271,8 @@ fn what_would_be_ignored_is_refused() {
     }
 }
 
-/// Streams send again what is lost: without them a message of many packets would be gone with any of these.
+/// Streams retransmit lost packets: without them, a message of many packets would be lost with any one of
+/// them.
 #[test]
 fn loss_is_of_packets_that_streams_send_again() {
     let lossy = |transport: &str| {

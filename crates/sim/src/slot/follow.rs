@@ -1,5 +1,5 @@
-//! A node that follows the chain alone: it is given the blocks of a slot that was run elsewhere, and decides
-//! about them as about any others.
+//! A node that only follows the chain: it receives the blocks of a slot that was run elsewhere, and decides on
+//! them as on any others.
 
 use super::network::{Network, Plan, Subscription};
 use super::run::{block_slot, carried, decode, has_accepted};
@@ -13,48 +13,48 @@ use alphorn_scheme::{Bytes, Op};
 use alphorn_types::Bitfield;
 use std::collections::BTreeMap;
 
-/// The node that follows.
+/// The following node.
 const FOLLOWER: u32 = 0;
-/// The one that has the blocks.
+/// The node that has the blocks.
 const SENDER: u32 = 1;
 
-/// What a node found that was given blocks.
+/// Results of a node that received the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// Blocks that it took as valid.
+    /// Number of blocks accepted as valid.
     pub accepted: u32,
-    /// Blocks that it was given.
+    /// Number of blocks received.
     pub blocks: u32,
-    /// Those who were to vote, by the configuration.
+    /// Number of validators that were to vote, by the configuration.
     pub expected: u64,
-    /// Votes that an accepted block carries.
+    /// Number of votes carried by an accepted block.
     pub votes: u64,
-    /// Whether these are the votes of exactly those who were to vote.
+    /// Whether these are exactly the votes of the validators that were to vote.
     pub is_exact: bool,
-    /// Why blocks were not taken, by the name of the reason.
+    /// Number of blocks rejected, by reason.
     pub rejects: BTreeMap<&'static str, u64>,
-    /// Bytes of the block that carries the votes.
+    /// Size in bytes of the block that carries the votes.
     pub block_bytes: u64,
-    /// Those of the one piece of evidence of all its entries; none where each has its own.
+    /// Size in bytes of the single piece of evidence for all its entries; none if each has its own.
     pub bundle_bytes: u64,
-    /// Nanoseconds in which the evidence of the votes was verified, on all threads; what it needs of the keys
-    /// included.
+    /// Nanoseconds taken to verify the evidence of the votes on all threads, including the required
+    /// preparation of keys.
     pub verify_ns: u64,
 }
 
 impl Followed {
-    /// Whether every block is valid, and the votes are those that were cast.
+    /// Whether every block is valid and carries the votes that were cast.
     pub fn holds(&self) -> bool {
         self.accepted == self.blocks && self.is_exact
     }
 }
 
-/// Gives the blocks of a slot to a node that hosts nobody and has seen nothing else.
+/// Sends the blocks of a slot to a node that hosts no validators and has seen nothing else.
 ///
-/// The configuration and the public keys must be those of the run that made them.
+/// The configuration and the public keys must be those of the run that created the blocks.
 ///
 /// # Errors
-/// [`SlotError`] if the node cannot be run, or a block does not decode. A block that is not valid is no error.
+/// [`SlotError`] if the node cannot be run, or if a block does not decode. An invalid block is not an error.
 pub fn follow(
     config: SlotConfig,
     inputs: SlotInputs,
@@ -84,7 +84,8 @@ pub fn follow(
     let blocks = blocks.collect::<Result<Vec<_>, SlotError>>()?;
     let wanted = block_slot(&horn);
     for (data, block) in &blocks {
-        // Its slot is read off its bytes: one of another time is given with the last one, and not taken.
+        // The slot is taken from the block's bytes. A block of a later slot is sent with the last one, and
+        // rejected.
         let slot = block.header.slot.min(wanted);
         let at = clock.phase_start(slot, Phase::Propose);
         network.publish_at(at, SENDER, Topic::Block, (*data).clone());

@@ -1,24 +1,24 @@
-//! Reward griefing, played by the roles themselves.
+//! Reward griefing, carried out by the roles themselves.
 
 use super::HOST;
 use alphorn_proto::wire::Kind;
 use alphorn_types::{Bitfield, Layout};
 
-/// An adversary who keeps her votes from honest nodes and does not listen to her victims. Everything else
-/// follows: her aggregators have her votes and not the victims', honest aggregators all honest votes, and
-/// every collector, hers or not, covers a cell with both by the protocol's own code.
+/// An adversary who withholds her votes from honest nodes and ignores her victims. Everything else
+/// follows: her aggregators have her votes but not the victims', honest aggregators have all honest
+/// votes, and every collector, hers or not, covers a cell with both by the protocol's own code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Griefing {
-    /// Whose validators are hers, by index.
+    /// Validators of the adversary, by index.
     pub eve: Bitfield,
-    /// Honest validators whose votes do not reach hers, by index.
+    /// Honest validators whose votes do not reach the adversary's validators, by index.
     pub victims: Bitfield,
 }
 
 /// An attack that does not fit the layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GriefingError {
-    /// A set of another network.
+    /// A set with the wrong length for this network.
     #[error("{what}: {value} bits for {validators} validators")]
     Length {
         /// The set.
@@ -28,13 +28,13 @@ pub enum GriefingError {
         /// Validators of the layout.
         validators: u32,
     },
-    /// A victim that is the adversary's own.
+    /// A victim that belongs to the adversary.
     #[error("validator {0} is the adversary's and a victim")]
     Both(usize),
 }
 
 impl Griefing {
-    /// Refuses what does not fit the layout.
+    /// Checks that the attack fits the layout.
     ///
     /// # Errors
     /// [`GriefingError`].
@@ -55,12 +55,13 @@ impl Griefing {
         }
     }
 
-    /// Whose validators live on a node of their own, in the order of those nodes.
+    /// Validators hosted on separate nodes, in the order of those nodes.
     pub(super) fn apart(&self) -> [&Bitfield; 2] {
         [&self.eve, &self.victims]
     }
 
-    /// Votes that do not reach whom they would reach, where the first of the two nodes is `eve`.
+    /// Votes that are withheld from nodes which would otherwise receive them; `eve` is the first of the
+    /// two nodes.
     pub(super) fn withheld(eve: u32) -> Vec<(Kind, u32, u32)> {
         let victims = eve + 1;
         let withheld = [(eve, HOST), (eve, victims), (victims, eve)];

@@ -1,4 +1,4 @@
-//! The few nodes of a slot: each is connected to each, by links on which nothing waits.
+//! The few nodes of a slot, fully connected by links without queueing.
 
 use super::node::{SharedCompute, SlotMessage, SlotNode, Traffic, index, lock};
 use crate::charge::Processor;
@@ -16,13 +16,13 @@ use alphorn_types::Time;
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, MutexGuard};
 
-/// Any will do: messages weigh nothing.
+/// Arbitrary, since messages have size zero.
 const RATE: Rate = Rate {
     up_bps: 1,
     down_bps: 1,
 };
 
-/// Which topics a node receives.
+/// The topics that a node receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subscription {
     /// All topics.
@@ -40,7 +40,7 @@ impl Subscription {
     }
 }
 
-/// SHA-256 over the digests of all nodes, by their number: equal for equal runs.
+/// SHA-256 over the digests of all nodes, in order of their numbers: equal for equal runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(pub [u8; 32]);
 
@@ -50,14 +50,14 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// What a network of a slot is made of, but for its machines.
+/// The parts of a slot's network other than its state machines.
 pub(super) struct Plan {
-    /// What each node receives.
+    /// Topics that each node receives.
     pub(super) subscriptions: Vec<Subscription>,
-    /// Messages of a kind from one node that do not reach another: an adversary keeps hers to herself, or does
-    /// not listen.
+    /// Messages of a kind from one node that do not reach another, because an adversary withholds hers or
+    /// ignores others.
     pub(super) withheld: Vec<(Kind, u32, u32)>,
-    /// Milliseconds from publishing to delivery.
+    /// Milliseconds from publication to delivery.
     pub(super) latency_ms: u64,
     pub(super) limits: Limits,
 }
@@ -69,7 +69,7 @@ pub(super) struct Network<P: Protocol + Send> {
 }
 
 impl<P: Protocol + Send> Network<P> {
-    /// A network at virtual time 0, in which every node learns of every other one first.
+    /// A network at virtual time 0, in which every node first learns of every other.
     pub(super) fn new(machines: Vec<P>, plan: &Plan, compute: Compute) -> Self {
         let nodes = machines.len() as u32;
         let pairs = (0..nodes).flat_map(|a| (0..a).map(move |b| (a, b)));
@@ -99,7 +99,7 @@ impl<P: Protocol + Send> Network<P> {
         Network { world, compute }
     }
 
-    /// The machine of a node.
+    /// The state machine of a node.
     ///
     /// # Panics
     /// If there is no such node.
@@ -107,7 +107,7 @@ impl<P: Protocol + Send> Network<P> {
         &self.world.role(node).machine
     }
 
-    /// The compute model and its counts.
+    /// The compute model with its counts.
     pub(super) fn compute(&self) -> MutexGuard<'_, Compute> {
         lock(&self.compute)
     }
@@ -117,20 +117,20 @@ impl<P: Protocol + Send> Network<P> {
         self.world.graph().nodes()
     }
 
-    /// Handles every event that is due at `until` or before.
+    /// Handles every event due at `until` or earlier.
     ///
     /// # Errors
-    /// [`WorldError`] where a bound is passed; the run cannot go on then.
+    /// [`WorldError`] if a limit is exceeded; the run cannot continue then.
     pub(super) fn run_until(&mut self, until: Time) -> Result<(), WorldError> {
         self.world.run_until(until, u64::MAX).map(|_| ())
     }
 
-    /// Lets a node publish a message of somebody else at a time.
+    /// Schedules a message of another origin to be published by a node.
     pub(super) fn publish_at(&mut self, at: Time, node: u32, topic: Topic, data: Bytes) {
         self.world.command(at, node, SlotMessage { topic, data });
     }
 
-    /// What was published of a kind.
+    /// Traffic published of a kind.
     pub(super) fn published(&self, kind: Kind) -> Traffic {
         let mut sum = Traffic::default();
         let of = self.world.roles().map(|node| node.published[index(kind)]);
@@ -138,7 +138,7 @@ impl<P: Protocol + Send> Network<P> {
         sum
     }
 
-    /// All blocks that were published, in their order, whether anyone received them or not.
+    /// All published blocks, in order, whether or not any node received them.
     pub(super) fn blocks(&self) -> Vec<Bytes> {
         let mut blocks: Vec<&(Time, Bytes)> =
             self.world.roles().flat_map(|node| &node.blocks).collect();
@@ -151,7 +151,7 @@ impl<P: Protocol + Send> Network<P> {
         self.world.events()
     }
 
-    /// The digest of everything that the nodes wanted so far.
+    /// Digest of all outputs of the nodes so far.
     pub(super) fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         self.world
@@ -184,7 +184,7 @@ fn config(graph: &Graph, plan: &Plan) -> WorldConfig {
             kinds: SlotMessage::KINDS.len(),
             paced: false,
         },
-        // The world computes nothing for these nodes.
+        // The world does no computing for these nodes.
         processors: vec![Processor {
             cores: 1,
             factor_pct: 100,

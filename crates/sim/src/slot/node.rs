@@ -1,7 +1,7 @@
-//! One node of the slot: the protocol's own machine over jobs that really run.
+//! One node of the slot: the protocol's own state machine with jobs that are really executed.
 //!
-//! What it asks the world for is to carry messages and to wake it. A job ends when [`Compute`] says so: it has
-//! a core to itself, so no processor of the world is in its way.
+//! It uses the world only to carry messages and to be woken. A job ends when [`Compute`] says so: each has a core to
+//! itself, so the world's processors are not involved.
 
 use crate::compute::{Compute, Request, Ticket};
 use crate::gossip::Peers;
@@ -15,21 +15,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The compute model, which all nodes share.
+/// The compute model shared by all nodes.
 pub(super) type SharedCompute = Arc<Mutex<Compute>>;
 
-/// The compute model, for a moment.
+/// Locks the compute model.
 pub(super) fn lock(compute: &SharedCompute) -> MutexGuard<'_, Compute> {
-    // A panic ends the run.
+    // A panic ends the run anyway.
     compute.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Messages and their payload bytes.
+/// Numbers of messages and of their payload bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Messages.
     pub messages: u64,
-    /// Payload bytes, without any header of a transport.
+    /// Payload bytes, without any transport header.
     pub bytes: u64,
 }
 
@@ -39,7 +39,7 @@ impl Traffic {
         self.bytes += data.len() as u64;
     }
 
-    /// What came on top of an earlier count.
+    /// The increase since an earlier count.
     #[must_use]
     pub fn since(self, earlier: Traffic) -> Traffic {
         Traffic {
@@ -56,7 +56,7 @@ impl std::ops::AddAssign for Traffic {
     }
 }
 
-/// The place of a kind among all kinds.
+/// Index of a kind among all kinds.
 pub(super) fn index(kind: Kind) -> usize {
     match kind {
         Kind::Vote => 0,
@@ -76,8 +76,8 @@ pub(crate) struct SlotMessage {
 impl Wire for SlotMessage {
     const KINDS: &'static [&'static str] = &["vote", "aggregate", "collection", "block"];
 
-    /// Messages weigh nothing on these links, so that none waits for another: what is sent in one instant arrives in
-    /// one. The nodes count their bytes.
+    /// Messages have size zero on these links, so that none delays another: everything sent at one instant arrives
+    /// at one instant. The nodes count the bytes.
     fn wire_bytes(&self) -> u64 {
         0
     }
@@ -91,7 +91,7 @@ impl Wire for SlotMessage {
     }
 }
 
-/// The world has no job of these nodes.
+/// The world runs no jobs for these nodes.
 #[derive(Debug)]
 pub(crate) enum NoWork {}
 
@@ -119,20 +119,21 @@ pub(crate) struct SlotNode<P> {
     pub(super) machine: P,
     compute: SharedCompute,
     now: Time,
-    /// The machine's deadlines wait until then: messages of one instant come first, and are verified together.
+    /// The state machine's deadlines are deferred until then: messages that arrive at the same instant are handled
+    /// first and verified together.
     heard: Time,
-    /// Jobs by when they end, those that were cancelled among them.
+    /// Jobs by their end time, including cancelled ones.
     ends: BTreeMap<Time, Vec<Ticket>>,
-    /// Whom a message of each kind reaches, by the node's numbers for them.
+    /// Receivers of each message kind, by the node's numbers for them.
     receivers: [Arc<[Peer]>; Kind::ALL.len()],
     /// Messages received so far.
     tokens: u64,
-    /// What it published, by kind.
+    /// Traffic published, by kind.
     pub(super) published: [Traffic; Kind::ALL.len()],
-    /// Blocks that it published, in their order.
+    /// Blocks published, in order.
     pub(super) blocks: Vec<(Time, Bytes)>,
     outputs: Sha256,
-    /// Messages to be sent, and to whom.
+    /// Messages to be sent, with their receivers.
     out: VecDeque<(Arc<[Peer]>, SlotMessage)>,
 }
 
@@ -143,7 +144,7 @@ impl<P> std::fmt::Debug for SlotNode<P> {
 }
 
 impl<P: Protocol + Send> SlotNode<P> {
-    /// A node whose messages reach these others.
+    /// A node whose messages reach these peers.
     pub(super) fn new(
         number: u32,
         machine: P,
@@ -166,7 +167,7 @@ impl<P: Protocol + Send> SlotNode<P> {
         }
     }
 
-    /// SHA-256 over everything that its machine wanted, in order: equal for equal runs.
+    /// SHA-256 over all outputs of its state machine, in order: equal for equal runs.
     pub(super) fn digest(&self) -> [u8; 32] {
         self.outputs.clone().finalize().into()
     }
@@ -181,7 +182,7 @@ impl<P: Protocol + Send> SlotNode<P> {
         self.settle();
     }
 
-    /// Carries out what the machine wants now.
+    /// Carries out the pending outputs of the state machine.
     fn settle(&mut self) {
         while let Some(output) = self.machine.poll_output() {
             record(&mut self.outputs, self.now, &output);
@@ -214,7 +215,7 @@ impl<P: Protocol + Send> SlotNode<P> {
                 let cancelled = lock(&self.compute).cancel(self.number, session);
                 self.ends.entry(self.now).or_default().extend(cancelled);
             }
-            // Nothing is forwarded or asked for, and the machine counts what it refused.
+            // Nothing is forwarded or requested, and the state machine counts its own rejections.
             proto::Output::Verdict { .. }
             | proto::Output::Imported { .. }
             | proto::Output::Report { .. }
@@ -234,8 +235,8 @@ impl<P: Protocol + Send> SlotNode<P> {
         }
     }
 
-    /// Ends the jobs that are due. What their results ask for at once has an event of its own, so that the bound of
-    /// events holds for jobs that cost nothing.
+    /// Ends the jobs that are due. Immediate requests caused by their results get a separate event, so that the
+    /// event limit also applies to jobs that cost nothing.
     fn end_jobs(&mut self) {
         let later = self.ends.split_off(&self.now.saturating_add_ns(1));
         let due = std::mem::replace(&mut self.ends, later);
@@ -250,7 +251,7 @@ impl<P: Protocol + Send> SlotNode<P> {
 
 impl<P: Protocol + Send> Role for SlotNode<P> {
     type Message = SlotMessage;
-    /// To be published for somebody else.
+    /// A message of another origin to be published.
     type Command = SlotMessage;
     type Cancel = Infallible;
     type Work = NoWork;
@@ -279,7 +280,7 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
                     self.tell(proto::Input::Deadline);
                 }
             }
-            // Nobody leaves, nothing is paced, and the world has no job of this node.
+            // No peer leaves, nothing is paced, and the world runs no jobs for this node.
             Input::PeerDown { .. } | Input::SendReady { .. } | Input::Finished { .. } => {}
         }
     }
@@ -299,7 +300,7 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
     }
 }
 
-/// Feeds an output to a digest: each with its time and kind, each part with its length.
+/// Feeds an output to a digest: each output with its time and kind, each part with its length.
 fn record(hash: &mut Sha256, now: Time, output: &proto::Output) {
     let mut put = |part: &[u8]| {
         hash.update((part.len() as u64).to_le_bytes());

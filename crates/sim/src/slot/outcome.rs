@@ -1,4 +1,4 @@
-//! What a slot came to.
+//! The outcome of a slot.
 
 use super::{Digest, Traffic};
 use crate::compute::{CrossCounts, Meter, Verification};
@@ -8,7 +8,7 @@ use alphorn_types::Layout;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Reasons for which honest messages are not taken: others have said the same before. By
+/// Reasons for which honest messages are rejected because their content is already known. Named as in
 /// [`Reject::name`](alphorn_proto::wire::Reject::name).
 const REDUNDANT: [&str; 2] = ["subset", "full"];
 
@@ -23,7 +23,7 @@ pub struct Step {
     pub meter: Meter,
 }
 
-/// What was published in one stage.
+/// Traffic published in one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageTraffic {
     /// Name of the stage.
@@ -32,85 +32,85 @@ pub struct StageTraffic {
     pub published: [Traffic; Kind::ALL.len()],
 }
 
-/// Where the votes went.
+/// Counts of votes at each step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Votes {
     /// Validators that were to vote.
     pub expected: u64,
     /// Vote messages that were published.
     pub cast: u64,
-    /// Votes that the host verified.
+    /// Votes verified by the host.
     pub verified: u64,
-    /// Voters in the union of all collections that were accepted.
+    /// Voters in the union of all accepted collections.
     pub in_collections: u64,
     /// Voters in the block of the next slot.
     pub in_block: u64,
 }
 
-/// One committee, in exact counts.
+/// Exact counts of one committee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitteeCoverage {
     /// The committee.
     pub committee: u16,
-    /// Its members.
+    /// Number of members.
     pub members: u32,
-    /// Those who were to vote.
+    /// Number that were to vote.
     pub expected: u32,
-    /// Those in the union of accepted collections.
+    /// Number in the union of accepted collections.
     pub in_collections: u32,
-    /// Those in the block.
+    /// Number in the block.
     pub in_block: u32,
 }
 
 /// The block of the next slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockOutcome {
-    /// Bytes on the wire.
+    /// Size on the wire in bytes.
     pub bytes: u64,
-    /// Those of the one piece of evidence of all its collections; none where each has its own.
+    /// Size in bytes of the single piece of evidence for all its collections; none if each has its own.
     pub bundle_bytes: u64,
-    /// Collections in it.
+    /// Number of collections in it.
     pub entries: u64,
-    /// Nodes that accepted it.
+    /// Number of nodes that accepted it.
     pub accepted_nodes: u32,
 }
 
 /// A property of an honest slot that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The collections do not cover exactly those who voted.
+    /// The collections do not cover exactly the validators that voted.
     Coverage,
-    /// Votes of collections are not in the block.
+    /// Votes in collections are missing from the block.
     LeftOut {
-        /// Those in the block.
+        /// Number in the block.
         in_block: u64,
-        /// Those in collections.
+        /// Number in collections.
         in_collections: u64,
     },
-    /// A vote was not verified.
+    /// Some votes were not verified.
     Unverified {
-        /// Votes that were cast.
+        /// Number of votes cast.
         cast: u64,
-        /// Votes that were verified.
+        /// Number of votes verified.
         verified: u64,
     },
-    /// A node did not take a message that brought something new.
+    /// A node rejected a message that carried something new.
     Rejected {
         /// The reason.
         reason: &'static str,
-        /// How often.
+        /// Number of times.
         count: u64,
     },
-    /// Two implementations differ about a claim.
+    /// Two implementations disagree about a claim.
     CrossCheck {
-        /// About how many.
+        /// Number of such claims.
         differences: u64,
     },
     /// A node did not accept the block.
     Block {
-        /// Nodes that did.
+        /// Number of nodes that did.
         accepted: u32,
-        /// Nodes in all.
+        /// Total number of nodes.
         nodes: u32,
     },
     /// The observer's verification found something invalid.
@@ -150,49 +150,48 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a slot came to: counts and bytes are functions of configuration and seed, times are
-/// measured.
+/// The outcome of a slot. Counts and bytes are functions of configuration and seed; times are measured.
 #[derive(Clone, Debug)]
 pub struct SlotOutcome {
     /// Committees and cells.
     pub layout: Layout,
-    /// What was computed, by stage and operation.
+    /// Computations by stage and operation.
     pub steps: Vec<Step>,
-    /// What was published, by stage.
+    /// Published traffic by stage.
     pub traffic: Vec<StageTraffic>,
-    /// Where the votes went.
+    /// Counts of votes at each step.
     pub votes: Votes,
-    /// Aggregates that were published.
+    /// Aggregates published.
     pub aggregates: Traffic,
     /// Collections on the global topic.
     pub collections: Traffic,
-    /// Each committee in exact counts.
+    /// Exact counts of each committee.
     pub coverage: Vec<CommitteeCoverage>,
     /// Whether the accepted collections cover exactly the positions that were to vote.
     pub coverage_exact: bool,
     /// The block of the next slot.
     pub block: BlockOutcome,
-    /// All blocks that were published, in their order, as they are on the wire; the last one carries the votes.
+    /// All published blocks, in order, as encoded on the wire; the last one carries the votes.
     pub blocks: Vec<Bytes>,
-    /// All collections of the slot that the observer verified, as one job, measured alone; none
-    /// without an observer.
+    /// All collections of the slot that the observer verified, as one job measured separately; none without an
+    /// observer.
     pub verification: Option<Verification>,
-    /// Messages that nodes did not take, by the name of the reason; both nodes together.
+    /// Messages rejected by nodes, by reason; both nodes together.
     pub rejects: BTreeMap<&'static str, u64>,
-    /// What the second opinion said, if one was asked.
+    /// Results of the cross-check, if there was one.
     pub cross: Option<CrossCounts>,
-    /// SHA-256 over everything that the nodes' machines wanted, node by node.
+    /// SHA-256 over all outputs of the nodes' state machines, node by node.
     pub digest: Digest,
-    /// Events that were handled.
+    /// Number of events handled.
     pub events: u64,
-    /// Pieces of evidence that an earlier run had made and kept.
+    /// Pieces of evidence that were loaded from an earlier run.
     pub results_loaded: u64,
     /// Number of nodes.
     pub nodes: u32,
 }
 
 impl SlotOutcome {
-    /// Which properties of an honest slot do not hold; nothing if all do.
+    /// The properties of an honest slot that do not hold; empty if all do.
     pub fn failures(&self) -> Vec<Failure> {
         let mut failures = Vec::new();
         if !self.coverage_exact {

@@ -1,4 +1,4 @@
-//! Who votes.
+//! Which validators vote.
 
 use crate::random;
 use alphorn_types::{Assignment, Bitfield, Layout};
@@ -7,32 +7,32 @@ use rand_chacha::rand_core::Rng;
 /// Millionths of all validators.
 pub const PPM: u32 = 1_000_000;
 
-/// Who votes in the slot. Duties are done by whoever is selected, voting or not: a record says who
-/// voted, and nothing about who aggregated.
+/// Which validators vote in the slot. Selected validators perform their duties whether they vote or
+/// not: a record shows which voted, and nothing about which aggregated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Participation {
-    /// So many millionths of all validators, drawn from the seed: exactly
-    /// `floor(validators * ppm / 1,000,000 + 1/2)` of them, each such set as likely as any other.
+    /// A number of validators in millionths of all, drawn from the seed: exactly `floor(validators
+    /// * ppm / 1,000,000 + 1/2)` of them, each such set being equally likely.
     Rate {
         /// Millionths, at most 1,000,000.
         ppm: u32,
     },
-    /// A record: bit i says whether the validator at position i of the epoch voted.
+    /// A record: bit i is set if the validator at position i of the epoch voted.
     Recorded(Bitfield),
 }
 
 /// A participation that does not fit the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParticipationError {
-    /// More than all.
+    /// A rate of more than all validators.
     #[error("participation of {value} millionths, must be at most {max}")]
     Rate {
-        /// The rate asked for.
+        /// The rate given.
         value: u32,
-        /// The greatest one.
+        /// Maximum allowed.
         max: u32,
     },
-    /// A record of another network.
+    /// A record with the wrong length for this network.
     #[error(
         "participation is recorded for {value} positions, the layout has {validators} validators"
     )]
@@ -45,7 +45,7 @@ pub enum ParticipationError {
 }
 
 impl Participation {
-    /// Refuses what does not fit the layout.
+    /// Checks that the participation fits the layout.
     ///
     /// # Errors
     /// [`ParticipationError`].
@@ -65,7 +65,7 @@ impl Participation {
         }
     }
 
-    /// One bit a position of the epoch: who votes.
+    /// One bit for each position of the epoch: set if the validator votes.
     pub(super) fn by_position(&self, layout: &Layout, seed: u64) -> Bitfield {
         match self {
             Participation::Rate { ppm } => draw(layout.validators(), *ppm, seed),
@@ -74,8 +74,8 @@ impl Participation {
     }
 }
 
-/// Selection sampling: goes through the positions once, and takes each with the probability that
-/// leaves exactly the right number at the end (Knuth, TAOCP vol. 2, 3.4.2, algorithm S).
+/// Selection sampling: visits the positions once, and takes each with the probability that gives
+/// exactly the right number at the end (Knuth, TAOCP vol. 2, 3.4.2, algorithm S).
 fn draw(validators: u32, ppm: u32, seed: u64) -> Bitfield {
     let n = u64::from(validators);
     let mut wanted = (2 * n * u64::from(ppm) + u64::from(PPM)) / (2 * u64::from(PPM));
@@ -93,7 +93,7 @@ fn draw(validators: u32, ppm: u32, seed: u64) -> Bitfield {
     bits
 }
 
-/// The same set with one bit a validator.
+/// The same set with one bit per validator.
 pub(super) fn by_validator(by_position: &Bitfield, assignment: &Assignment) -> Bitfield {
     let mut bits = Bitfield::new(by_position.len());
     for position in by_position.iter_ones() {
@@ -132,7 +132,7 @@ mod tests {
                 .iter_ones()
                 .for_each(|i| counts[i] += 1);
         }
-        // 600 expected, standard deviation 20.5.
+        // The expected number is 600, the standard deviation 20.5.
         assert!(
             counts.iter().all(|count| (500..700).contains(count)),
             "{counts:?}"

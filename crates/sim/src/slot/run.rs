@@ -14,36 +14,36 @@ use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
 use alphorn_scheme::{Bytes, Op};
 use alphorn_types::{Assignment, Bitfield, DecodeError, Layout, Slot, Time};
 
-/// The node that hosts all validators, or all that have no part in an attack.
+/// The node that hosts all validators, or all that are not involved in an attack.
 pub const HOST: u32 = 0;
 
-/// The node that hosts none.
+/// The node that hosts no validators.
 pub const OBSERVER: u32 = 1;
 
 /// The slot whose votes are followed: the first one, whose block is genesis.
 const SLOT: Slot = Slot(0);
 
 /// The slot whose block carries them: the next one, or the one after it, which has the evidence of all
-/// made meanwhile.
+/// collections completed in the meantime.
 pub(super) fn block_slot(horn: &Config) -> Slot {
     Slot(SLOT.0 + horn.inclusion_slots_min())
 }
 
-/// Parts of the run. A job and a message belong to the stage in which they begin.
+/// Stages of the run. Jobs and messages belong to the stage in which they start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SlotStage {
-    /// Committees and keys are prepared, of the next epoch too, and those who make evidence are drawn:
-    /// what a slot begins with.
+    /// Preparation at the start of a slot: committees and keys are prepared, including those of the next
+    /// epoch, and the validators that create evidence are drawn.
     Prepare,
-    /// Votes are signed and verified, then evidence of each level is made and verified, that of the
-    /// last one by all.
+    /// Votes are signed and verified, then evidence of each level is created and verified, that of the last
+    /// level by all nodes.
     Of(Phase),
     /// The block that carries the votes, and its evidence.
     Block,
 }
 
 impl SlotStage {
-    /// The stages of a slot with so many levels, in their order.
+    /// The stages of a slot with `levels` levels, in order.
     fn all(levels: u8) -> impl Iterator<Item = Self> {
         let levels = (1..=levels).map(Phase::Level);
         let phases = [Phase::Vote].into_iter().chain(levels).map(Self::Of);
@@ -53,7 +53,7 @@ impl SlotStage {
             .chain([Self::Block])
     }
 
-    /// The name in tables.
+    /// Name used in tables.
     const fn name(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
@@ -79,8 +79,8 @@ impl SlotStage {
 /// Runs one slot.
 ///
 /// # Errors
-/// [`SlotError`] if the slot cannot be run. A slot that runs but does not keep its promises is no
-/// error: see [`SlotOutcome::failures`].
+/// [`SlotError`] if the slot cannot be run. A slot that runs but does not have the expected properties is
+/// not an error: see [`SlotOutcome::failures`].
 pub fn run_slot(config: SlotConfig, inputs: SlotInputs) -> Result<SlotOutcome, SlotError> {
     let mut run = Run::new(config, inputs)?;
     for (number, stage) in (0..).zip(run.stages()) {
@@ -89,15 +89,15 @@ pub fn run_slot(config: SlotConfig, inputs: SlotInputs) -> Result<SlotOutcome, S
     run.outcome()
 }
 
-/// A slot that runs.
+/// A slot in progress.
 struct Run {
     config: SlotConfig,
     format: WireFormat,
     clock: SlotClock,
     network: Network<Horn>,
-    /// Who votes, by position of the epoch.
+    /// Which validators vote, by position of the epoch.
     voters: Bitfield,
-    /// The slot as the host and the probe have it in the end.
+    /// The final view of the slot at the host and at the probe.
     seen: Option<[SlotView; 2]>,
     traffic: Vec<StageTraffic>,
 }
@@ -185,7 +185,7 @@ impl Run {
         }
         drop(compute);
         if stage == SlotStage::Block {
-            // Later on its messages are taken no more.
+            // After this time its messages are no longer accepted.
             let seen = self.clock.phase_start(SLOT.next(), Phase::Vote);
             let seen = seen.saturating_sub_ns(1);
             self.network.run_until(seen)?;
@@ -227,7 +227,7 @@ impl Run {
         0..self.network.nodes()
     }
 
-    /// The node whose view of the slot counts.
+    /// The node whose view of the slot is reported.
     fn probe(&self) -> u32 {
         match self.config.observer {
             true => OBSERVER,
@@ -326,8 +326,7 @@ impl Run {
         rejects
     }
 
-    /// The block as it was published: its figures, and for each committee the
-    /// positions whose votes it carries.
+    /// The figures of the block as published, and for each committee the positions whose votes it carries.
     fn block(&self, last: Option<&Bytes>) -> Result<(BlockOutcome, Vec<Bitfield>), SlotError> {
         let layout = self.config.horn.layout;
         let slot = block_slot(&self.config.horn);
@@ -349,8 +348,8 @@ impl Run {
     }
 }
 
-/// A block of the first slots, as it was published. The head of its votes is genesis, which has no entries,
-/// and to such a block a support refers as to one of all members.
+/// Decodes a published block of the first slots. The head of its votes is genesis, which has no entries,
+/// and a support refers to such a block as if it had all members.
 pub(super) fn decode(
     data: &[u8],
     format: &WireFormat,
@@ -360,7 +359,7 @@ pub(super) fn decode(
     Block::decode(data, format, &all)
 }
 
-/// For each committee the positions whose votes of the slot a block carries.
+/// For each committee, the positions whose votes of the slot are carried by a block.
 pub(super) fn carried(block: &Block, layout: &Layout) -> Vec<Bitfield> {
     let mut carried: Vec<Bitfield> = (0..layout.committees())
         .map(|c| Bitfield::new(layout.committee_len(c) as usize))
@@ -373,13 +372,13 @@ pub(super) fn carried(block: &Block, layout: &Layout) -> Vec<Bitfield> {
     carried
 }
 
-/// Whether a node has the block of a slot as a valid one.
+/// Whether a node has accepted the block of a slot as valid.
 pub(super) fn has_accepted(node: &Horn, slot: Slot, root: &[u8; 32]) -> bool {
     let block = node.view(slot).and_then(|view| view.block);
     block.is_some_and(|block| block.root == *root)
 }
 
-/// The committees of the epoch of the slot.
+/// The committees of the slot's epoch.
 fn first_assignment(config: &SlotConfig) -> Assignment {
     let (horn, layout): (_, Layout) = (&config.horn, config.horn.layout);
     let chain = Chain::new(horn.network_id, layout, horn.epoch_slots);

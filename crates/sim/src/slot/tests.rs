@@ -15,7 +15,7 @@ fn model() -> Model {
     Model::new(CostTable::example()).unwrap()
 }
 
-/// The same costs for a scheme whose evidence has another form.
+/// The same costs for a scheme whose evidence has a different form.
 fn model_of(form: Form, overlap: Overlap) -> Model {
     let mut table = CostTable::example();
     table.abilities.layers = [form; 2];
@@ -93,7 +93,7 @@ fn every_vote_is_covered_at_every_size() {
         assert!(outcome.block.entries >= u64::from(outcome.layout.committees()));
         let verification = outcome.verification.unwrap();
         assert_eq!(verification.items, outcome.collections.messages);
-        // Each has evidence, an envelope and, where there is a lottery, a proof of selection.
+        // Each has evidence, an envelope and, if there is a lottery, a proof of selection.
         assert!(verification.claims >= 2 * verification.items);
         assert!(verification.pooled_ns > verification.inner_pooled_ns);
         let stages: Vec<&str> = outcome.traffic.iter().map(|stage| stage.stage).collect();
@@ -107,7 +107,7 @@ fn every_vote_is_covered_at_every_size() {
     }
 }
 
-/// Results in memory that outlive a run.
+/// In-memory results that outlive a run.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<BTreeMap<[u8; 32], Vec<u8>>>>);
 
@@ -137,7 +137,7 @@ fn a_slot_goes_on_from_the_evidence_that_was_kept() {
     let made = kept.0.lock().unwrap().len() as u64;
     assert_eq!((first.results_loaded, first.digest), (0, without.digest));
     assert!(made > 0);
-    // One is missing, as if the run had been stopped before it.
+    // One is missing, as if the run had been stopped before creating it.
     kept.0.lock().unwrap().pop_first();
     let second = run_keeping(&config, kept.clone());
     assert_eq!(second.results_loaded, made - 1);
@@ -148,8 +148,8 @@ fn a_slot_goes_on_from_the_evidence_that_was_kept() {
     assert_eq!(kept.0.lock().unwrap().len() as u64, made);
 }
 
-/// Whoever may write where evidence is kept gets no vote in that nobody cast: it is verified like any
-/// other.
+/// Write access to the kept evidence is not enough to insert a vote that was never cast: the evidence
+/// is verified like any other.
 #[test]
 fn evidence_that_was_exchanged_is_refused() {
     let config = config(4096, 3);
@@ -166,7 +166,7 @@ fn evidence_that_was_exchanged_is_refused() {
     assert_ne!(run_keeping(&config, kept).failures(), []);
 }
 
-/// A result that cannot be kept ends the run with its reason.
+/// A result that cannot be kept ends the run with the reason.
 #[test]
 fn a_full_disk_is_said() {
     struct Full;
@@ -185,7 +185,7 @@ fn a_full_disk_is_said() {
     assert!(matches!(ended, Err(SlotError::Results(_))), "{ended:?}");
 }
 
-/// Levels are data: one as today, three as Horn has them for proofs.
+/// The number of levels is configurable: one as today, three as in Horn for proofs.
 #[test]
 fn every_vote_is_covered_on_one_to_four_levels() {
     for (fan_out, stages) in [
@@ -208,7 +208,7 @@ fn every_vote_is_covered_on_one_to_four_levels() {
     }
 }
 
-/// The block after the next one has one piece of evidence for the votes of the slot.
+/// The block after the next one has a single piece of evidence for the votes of the slot.
 #[test]
 fn every_vote_is_in_a_block_of_one_evidence() {
     let mut table = model_of(Form::Proof, Overlap::Union).table().clone();
@@ -239,7 +239,7 @@ fn a_rate_of_the_validators_votes() {
     assert_eq!(outcome.votes.in_block, 2100);
 }
 
-/// Committees and cells of uneven size, cells without a vote, and a committee without one.
+/// Committees and cells of uneven size, cells without a vote, and a committee without any.
 #[test]
 fn a_record_is_reproduced_position_by_position() {
     let layout = Layout::new(1203, 3, 8).unwrap();
@@ -361,14 +361,14 @@ fn every_timing_latency_epoch_and_coding_keeps_all_votes() {
     }
 }
 
-/// The scheme without cryptography, at `ns` an item.
+/// The scheme without cryptography, at `ns` per item.
 fn model_at(ns: u64) -> Model {
     let mut table = CostTable::example();
     table.ops.iter_mut().for_each(|row| row.ns = row.n * ns);
     Model::new(table).unwrap()
 }
 
-/// Work is not free: its cost decides when things happen, and what is too slow is lost.
+/// Work is not free: its cost determines when things happen, and work that is too slow is lost.
 #[test]
 fn costs_decide_what_is_in_time() {
     let outcome = |ns| {
@@ -392,7 +392,7 @@ fn costs_decide_what_is_in_time() {
     );
 }
 
-/// Eve has a quarter of the validators, and her victims are one less than her voters in a cell.
+/// Eve has a quarter of the validators, and her victims are one fewer than her voters in a cell.
 #[test]
 fn a_griefer_takes_votes_from_the_best_aggregate_and_none_from_a_union() {
     let validators = 64;

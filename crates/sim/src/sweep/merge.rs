@@ -1,4 +1,4 @@
-//! Figures of many runs: one line a run, one line a point over its seeds, and a page.
+//! Figures of many runs: one line per run, one line per point over its seeds, and a page.
 
 use crate::report::html::{Page, Table};
 use crate::report::manifest::Manifest;
@@ -8,21 +8,21 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A figure over the seeds of a point.
+/// Statistics of a figure over the seeds of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Arithmetic mean; absent if a run has no such time, as that one is infinitely late.
+    /// Arithmetic mean; absent if a run lacks this time, because it then counts as infinitely late.
     pub mean: Option<f64>,
-    /// Standard deviation of the sample, 0 for one run; absent with the mean.
+    /// Sample standard deviation, 0 for one run; absent if the mean is.
     pub sd: Option<f64>,
-    /// Least of those that are there.
+    /// Minimum of the values present.
     pub min: Option<f64>,
-    /// Most; absent with the mean.
+    /// Maximum; absent if the mean is.
     pub max: Option<f64>,
 }
 
 impl Spread {
-    /// Over these values, of which some may be infinite.
+    /// Statistics of these values, some of which may be infinite.
     pub fn of(values: &[Option<f64>]) -> Self {
         let present: Vec<f64> = values.iter().flatten().copied().collect();
         let min = present.iter().copied().reduce(f64::min);
@@ -51,13 +51,13 @@ impl Spread {
 pub struct Point {
     /// Name of the scenario.
     pub name: String,
-    /// Its values by path.
+    /// Its sweep values by path.
     pub set: BTreeMap<String, String>,
     /// Runs with figures.
     pub runs: usize,
-    /// Runs that did not hold, with or without figures.
+    /// Number of runs that did not hold, with or without figures.
     pub failed: usize,
-    /// Whether some run ended with messages on the way.
+    /// Whether any run ended with messages in flight.
     pub truncated: bool,
     /// Each figure by its name, in the order of the tables.
     pub figures: Vec<(&'static str, Spread)>,
@@ -70,7 +70,7 @@ impl Point {
         found.map(|(_, spread)| *spread)
     }
 
-    /// Its values, as people name it.
+    /// Its values in readable form.
     pub fn label(&self) -> String {
         let last = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
         let set: Vec<String> = self
@@ -85,7 +85,7 @@ impl Point {
     }
 }
 
-/// Runs put together.
+/// Merged runs.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
     /// All runs, by their identities.
@@ -95,7 +95,7 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// Puts runs together; those with the same identity count once.
+    /// Merges runs; those with the same identity count once.
     pub fn of(mut runs: Vec<Manifest>) -> Self {
         runs.sort_by(|a, b| a.id.cmp(&b.id));
         runs.dedup_by(|a, b| a.id == b.id);
@@ -112,7 +112,7 @@ impl Merged {
         Merged { runs, points }
     }
 
-    /// `runs.csv`: a line for each run, sorted by identity.
+    /// `runs.csv`: one line per run, sorted by identity.
     pub fn runs_csv(&self) -> String {
         let paths = paths(self.runs.iter().map(|run| &run.set));
         let mut text = "id,name,seed".to_owned();
@@ -150,8 +150,8 @@ impl Merged {
         text
     }
 
-    /// `points.csv`: a line for each point, with mean, standard deviation, least and most over its
-    /// seeds.
+    /// `points.csv`: one line per point, with mean, standard deviation, minimum and maximum over
+    /// its seeds.
     pub fn points_csv(&self) -> String {
         let paths = paths(self.points.iter().map(|point| &point.set));
         let mut text = "name".to_owned();
@@ -240,7 +240,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// `report.html` of a sweep: how fast against how much is sent, and the figures of each point.
+/// `report.html` of a sweep: delivery time against bytes sent, and the figures of each point.
 pub fn sweep_page(title: &str, lead: &str, merged: &Merged) -> String {
     let mut page = Page::new(title, lead);
     let failed: usize = merged.points.iter().map(|point| point.failed).sum();
@@ -300,14 +300,14 @@ pub fn sweep_page(title: &str, lead: &str, merged: &Merged) -> String {
     page.finish()
 }
 
-/// The picture of the page as a file of its own, if any point has delivered to 99 %.
+/// The picture of the page as a standalone file, if any point has delivered to 99 %.
 pub fn sweep_picture(merged: &Merged) -> Option<String> {
     Some(sheet(&frontier(merged)?.titled_svg()))
 }
 
-/// Time of 99 % over bytes sent: who is left and below is better in both.
+/// Time to 99 % over bytes sent: further left and further down is better.
 fn frontier(merged: &Merged) -> Option<Plot> {
-    // Points that share all values but the largest group's get one colour: by the last path.
+    // Points with the same value of the last path share a colour.
     let mut groups: BTreeMap<String, Vec<(f64, f64, String)>> = BTreeMap::new();
     for point in &merged.points {
         let mean = |name| point.figure(name).and_then(|spread| spread.mean);

@@ -145,7 +145,7 @@ fn runs_are_merged_whatever_their_order() {
         (t99.mean, t99.sd, t99.min, t99.max),
         (Some(20.0), Some(10.0), Some(10.0), Some(30.0))
     );
-    // One seed of the second point never reached 99 %: it is late without end.
+    // One seed of the second point never reached 99 %, so it is infinitely late.
     let part = merged.points[1].figure("t99_ms").unwrap();
     assert_eq!((part.mean, part.max, part.min), (None, None, Some(10.0)));
     assert_eq!(merged.points[1].failed, 1);
@@ -162,7 +162,7 @@ fn tables_and_page_have_every_point() {
     runs[0].figures = None;
     runs[0].holds = false;
     let merged = Merged::of(runs);
-    // Values are without commas here.
+    // Values contain no commas here.
     for table in [merged.runs_csv(), merged.points_csv()] {
         let mut lines = table.lines();
         let cells = lines.next().unwrap().split(',').count();

@@ -1,4 +1,4 @@
-//! Parameters of a tree, as a scenario gives them.
+//! Parameters of a tree, as given by a scenario.
 
 use super::TreeError;
 use serde::{Deserialize, Serialize};
@@ -9,17 +9,19 @@ use serde::{Deserialize, Serialize};
 pub struct Tree {
     /// Number of validators; validator i is on node i mod the number of nodes.
     pub validators: u32,
-    /// Validators that vote, in a million.
+    /// Validators that vote, per million.
     pub participation_ppm: u32,
-    /// Validators of a leaf.
+    /// Number of validators per leaf.
     pub leaf: u32,
-    /// Children of a position.
+    /// Number of children per position.
     pub fanout: u32,
-    /// Nodes that stand at a position, each of which does the same.
+    /// Number of nodes at a position, each of which does the same work.
     pub replicas: u32,
-    /// Time from the begin of the slot for which a leaf gathers votes, unless it has all before.
+    /// Time from the start of the slot for which a leaf gathers votes, unless it has all of them
+    /// earlier.
     pub gather_ms: u64,
-    /// Time for which a position waits for its other children, from the first that it has.
+    /// Time for which a position waits for its other children, counted from the first one that
+    /// arrives.
     pub wait_ms: u64,
 }
 

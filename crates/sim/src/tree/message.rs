@@ -1,41 +1,41 @@
-//! What nodes of a tree send each other.
+//! Messages between nodes of a tree.
 
 use crate::role::Wire;
 use alphorn_types::Bitfield;
 use std::sync::Arc;
 
-/// What a position has made: evidence over the votes below it.
+/// The result of a position: evidence for the votes below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Its level; leaves are 0.
     pub level: u32,
     /// Its position in the level.
     pub position: u32,
-    /// Who signed, of the validators below the position.
+    /// The signers among the validators below the position.
     pub signers: Bitfield,
-    /// How many signed.
+    /// Number of signers.
     pub count: u32,
-    /// Proofs or sums in it that were not merged; 1 where all are.
+    /// Number of proofs or sums in it that were not merged; 1 if all were.
     pub parts: u32,
-    /// How many of them are merges.
+    /// Number of those that are merges.
     pub merges: u32,
-    /// Bytes of its evidence.
+    /// Size of its evidence in bytes.
     pub evidence_bytes: u64,
-    /// Bytes on the wire.
+    /// Size on the wire in bytes.
     pub bytes: u64,
 }
 
-/// What nodes send each other.
+/// A message between nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum TreeMessage {
     /// A vote to the nodes of its leaf.
     Vote {
-        /// Who votes.
+        /// The voting validator.
         validator: u32,
-        /// Its bytes.
+        /// Size in bytes.
         bytes: u32,
     },
-    /// What a position has made, to the nodes above.
+    /// The result of a position, sent to the nodes above.
     Piece(Arc<Piece>),
 }
 

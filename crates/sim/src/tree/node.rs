@@ -1,4 +1,4 @@
-//! A node of a tree: its validators' votes, and what it does at the positions where it stands.
+//! A node of a tree: the votes of its validators, and its work at the positions assigned to it.
 
 use super::message::{Piece, TreeMessage};
 use super::plan::Plan;
@@ -12,38 +12,39 @@ use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// A node at the root has finished.
+/// Reports that a node at the root has finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finished {
-    /// What it has made.
+    /// The resulting piece.
     pub piece: Arc<Piece>,
 }
 
-/// What a position has verified.
+/// Verified input of a position.
 #[derive(Debug)]
 enum Held {
-    /// Votes by place in the leaf: those that wait to be verified, and those that are.
+    /// Votes by index in the leaf: those waiting for verification, and those verified.
     Votes { waiting: Bitfield, valid: Bitfield },
-    /// Pieces of children: those that wait, and the verified one of each.
+    /// Pieces of children: those waiting, and the verified one of each child.
     Pieces {
         waiting: Vec<Arc<Piece>>,
         valid: BTreeMap<u32, Arc<Piece>>,
     },
 }
 
-/// Where a node stands.
+/// A position assigned to a node.
 #[derive(Debug)]
 struct Post {
     level: u32,
     position: u32,
-    /// The nodes above, by the node's numbers for them; itself where it stands there too.
+    /// The nodes above, by the node's numbers for them; whether the node itself is among them is in
+    /// `is_above`.
     above: Vec<u32>,
     is_above: bool,
     held: Held,
     is_verifying: bool,
-    /// Nothing more is taken.
+    /// Whether further input is ignored.
     is_closed: bool,
-    /// When it goes on with what it has.
+    /// When it continues with what it has.
     deadline: Option<Time>,
 }
 
@@ -65,7 +66,7 @@ enum Batch {
 pub(crate) struct TreeNode {
     plan: Arc<Plan>,
     index: u32,
-    /// Neighbours in their order, so that a node is found by its index.
+    /// Neighbours in order, so that a node's number is found by its index.
     neighbours: Arc<[u32]>,
     posts: Vec<Post>,
     now: Time,
@@ -184,7 +185,7 @@ impl TreeNode {
             let queued = waiting.iter().filter(of_child).map(|other| other.count);
             let known = valid.get(&piece.position).map(|other| other.count);
             let best = queued.chain(known).max().unwrap_or(0);
-            // All nodes of a child send one; what adds nothing is not verified.
+            // All nodes of a child send a piece; one that adds nothing is not verified.
             if piece.count > best {
                 waiting.push(piece);
                 self.go_on(index);
@@ -192,7 +193,8 @@ impl TreeNode {
         }
     }
 
-    /// Verifies what waits, or makes the own piece if nothing is missing or the time is over.
+    /// Verifies what is waiting, or creates the node's own piece if nothing is missing or the time
+    /// is up.
     fn go_on(&mut self, index: usize) {
         let plan = self.plan.clone();
         let post = &mut self.posts[index];
@@ -267,7 +269,7 @@ impl TreeNode {
     }
 
     fn done(&mut self, job: JobId) {
-        // Numbered here, below 2^32.
+        // Job numbers are assigned here and are below 2^32.
         match self.jobs.remove(&(job.0 as u32)) {
             Some(Task::Sign) => self.send_votes(),
             Some(Task::Verified { post, batch }) => self.verified(post, batch),
@@ -329,7 +331,7 @@ impl Post {
 }
 
 impl Held {
-    /// Takes what waits, with its number of items and the cost of verifying it.
+    /// Takes what is waiting, with the number of items and the cost of verifying it.
     fn batch(&mut self, plan: &Plan) -> Option<(Batch, u32, u64)> {
         match self {
             Held::Votes { waiting, .. } => {
@@ -384,7 +386,7 @@ impl Role for TreeNode {
         if !self.begun {
             return Some(Time::ZERO);
         }
-        // What is being verified goes on when that ends.
+        // A position that is verifying continues when that ends.
         let open = |post: &&Post| !post.is_closed && !post.is_verifying;
         let posts = self.posts.iter().filter(open);
         posts.filter_map(|post| post.deadline).min()

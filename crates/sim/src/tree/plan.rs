@@ -1,4 +1,4 @@
-//! What all nodes of a tree know: who stands where, who votes, and what things cost.
+//! Data known to all nodes of a tree: assignments, voters and costs.
 
 use super::Tree;
 use super::message::Piece;
@@ -14,20 +14,20 @@ use std::ops::Range;
 const VOTER: u64 = 0x7472_6565_0001;
 const PLACE: u64 = 0x7472_6565_0002;
 
-/// What is the same for all nodes.
+/// Data shared by all nodes.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The parameters.
     pub config: Tree,
-    /// Nodes by level, position and number at the position.
+    /// Nodes by level, position and index at the position.
     pub places: Vec<Vec<Vec<u32>>>,
     table: CostTable,
-    /// Who votes, and on which node.
+    /// Which validators vote, and on which node.
     pub voters: Voters,
 }
 
 impl Plan {
-    /// Draws voters and places; the parameters are those that [`Tree::check`] has seen.
+    /// Draws voters and assignments; the parameters must have passed [`Tree::check`].
     pub(crate) fn new(config: Tree, table: CostTable, nodes: u32, seed: u64) -> Self {
         let (validators, ppm) = (config.validators, config.participation_ppm);
         let voters = Voters::draw(validators, nodes, ppm, [seed, VOTER]);
@@ -37,7 +37,7 @@ impl Plan {
             let level = places.len() as u64;
             let at = |position: u32| {
                 let first = mix([seed, PLACE, level, position.into()]);
-                // Different nodes, as long as there are so many.
+                // Different nodes, as long as there are enough.
                 let apart = |i: u32| ((first + u64::from(i)) % u64::from(nodes)) as u32;
                 (0..config.replicas.min(nodes)).map(apart).collect()
             };
@@ -72,7 +72,7 @@ impl Plan {
         end(position.into())..end(u64::from(position) + 1)
     }
 
-    /// Positions of the level below that are children of one.
+    /// Positions of the level below that are children of a position.
     pub(crate) fn children(&self, level: u32, position: u32) -> Range<u32> {
         let all = self.places[level as usize - 1].len() as u32;
         let first = position * self.config.fanout;
@@ -87,18 +87,18 @@ impl Plan {
         })
     }
 
-    /// Bytes of a vote.
+    /// Size of a vote in bytes.
     pub(crate) fn vote_bytes(&self) -> u32 {
         let bytes = VOTE_BYTES as u64 + self.table.sizes.signature;
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Nanoseconds of one core.
+    /// Cost of an operation, in nanoseconds of one core.
     pub(crate) fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
         self.table.cost(op, n, m).ns
     }
 
-    /// Cost of verifying pieces: who sent them, and what they hold.
+    /// Cost of verifying pieces: their senders and their contents.
     pub(crate) fn verify_ns<'a>(&self, pieces: impl ExactSizeIterator<Item = &'a Piece>) -> u64 {
         let senders_ns = self.cost_ns(Op::DutyVerify, pieces.len() as u64, 0);
         let evidence_ns = pieces.map(|piece| self.evidence_ns(piece));
@@ -119,7 +119,7 @@ impl Plan {
         }
     }
 
-    /// What a leaf makes of verified votes, and its cost.
+    /// The piece that a leaf makes from verified votes, and its cost.
     pub(crate) fn leaf_piece(&self, position: u32, signers: Bitfield) -> (Piece, u64) {
         let count = signers.count_ones() as u64;
         let evidence_bytes = self.table.evidence_bytes(Layer::Aggregate, count);
@@ -130,7 +130,7 @@ impl Plan {
         )
     }
 
-    /// What a position makes of the verified pieces of its children, and its cost.
+    /// The piece that a position makes from the verified pieces of its children, and its cost.
     pub(crate) fn inner_piece(&self, level: u32, position: u32, pieces: &[&Piece]) -> (Piece, u64) {
         let below = self.below(level, position);
         let mut signers = Bitfield::new(below.len());
@@ -145,7 +145,7 @@ impl Plan {
             .committee_max
             .is_none_or(|max| count <= u64::from(max));
         let merges = level == 1 || abilities.overlap(Layer::Collection) != Overlap::None;
-        // One piece alone is carried on.
+        // A single piece is passed on unchanged.
         if !(fits && merges) || (level > 1 && parts == 1) {
             let bytes = pieces.iter().map(|piece| piece.evidence_bytes).sum();
             let merges = pieces.iter().map(|piece| piece.merges).sum();

@@ -1,4 +1,4 @@
-//! From a scenario and a seed to the first honest node at the root that has finished.
+//! From a scenario and a seed to the point at which the first honest node at the root has finished.
 
 use super::TreeError;
 use super::config::Tree;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 
 const FAULT: u64 = 0x7472_6565_0003;
 
-/// What a tree yields.
+/// Outcome of a tree run.
 #[derive(Clone, Debug)]
 pub struct TreeRun {
-    /// Records and the verdict. The only delay is the time of the root, from the begin of the slot.
+    /// Records and the verdict. The only delay is the time of the root, from the start of the slot.
     pub outcome: Outcome,
-    /// Votes cast, and those in the root's piece.
+    /// Number of votes cast, and of those in the root's piece.
     pub votes: [u64; 2],
-    /// When the first honest node at the root had finished, and its piece; absent if none has.
+    /// Time at which the first honest node at the root finished, and its piece; absent if none has.
     pub root: Option<(u64, Arc<Piece>)>,
-    /// What that piece takes to verify, with the signature of its sender.
+    /// Time to verify that piece, including the signature of its sender.
     pub verify_ns: u64,
 }
 
@@ -105,7 +105,7 @@ pub fn run(
     Ok(findings(&world, &plan, &class, &classes, &regions, seed))
 }
 
-/// From each voter to the nodes of its leaf, and from each position to those above it.
+/// Edges from each voter to the nodes of its leaf, and from each position to those above it.
 fn edges(plan: &Plan, nodes: u32) -> Vec<(u32, u32)> {
     let mut edges = Vec::new();
     for node in 0..nodes {
@@ -127,7 +127,7 @@ fn edges(plan: &Plan, nodes: u32) -> Vec<(u32, u32)> {
     edges
 }
 
-/// Who is honest, and the faults of those who are not.
+/// Which nodes are honest, and the faults of those that are not.
 type Faulty = (Vec<bool>, Vec<(u32, Withhold)>);
 
 fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, RunError> {

@@ -1,4 +1,4 @@
-//! Small trees: every vote at the root, what faults take, and what does not merge.
+//! Small trees: every vote at the root, the effect of faults, and schemes that do not merge.
 
 use super::{TreeRun, run};
 use crate::scenario::{Override, Protocol, Scenario, parse_override};
@@ -56,10 +56,10 @@ fn every_vote_is_at_the_root_and_a_seed_is_one_run() {
     let once = tree(&[]);
     assert_eq!(once.votes, [1000, 1000]);
     let (ns, piece) = once.root.clone().unwrap();
-    // Sixteen leaves of which one is short, four above them, the root.
+    // Sixteen leaves, one of them short, four positions above them, and the root.
     assert_eq!((piece.level, piece.position, piece.count), (2, 0, 1000));
     assert_eq!(piece.signers.len(), 1000);
-    // Three times a latency at least, and nobody waits where nothing is missing.
+    // At least three times a latency, and no position waits if nothing is missing.
     assert!((60_000_000..1_000_000_000).contains(&ns), "{ns}");
     assert_eq!(tree(&[]).outcome, once.outcome);
 }
@@ -82,7 +82,7 @@ fn silent_nodes_take_their_subtrees_unless_others_stand_beside_them() {
         run.votes[0] - run.votes[1]
     };
     let (alone, many) = (lost(1), lost(12));
-    // What silent nodes never sent was not cast.
+    // A vote that a silent node never sent was not cast.
     assert_eq!(many, 0);
     assert!(alone > 100, "{alone}");
 }
@@ -94,12 +94,12 @@ fn what_does_not_merge_is_a_list() {
     assert_eq!(merged.parts, 1);
     table.abilities.overlap = [Overlap::None; 2];
     let listed = tree_of(&[], &table).root.unwrap().1;
-    // A collection of each position of the middle level.
+    // One collection for each position of the middle level.
     assert_eq!((listed.parts, listed.count), (4, 1000));
     assert!(listed.evidence_bytes > merged.evidence_bytes);
 }
 
-/// Scheme tables say what a merge costs; nothing else is charged for it.
+/// Scheme tables state the cost of a merge; nothing else is charged for it.
 #[test]
 fn merges_have_their_own_time_and_bytes() {
     let table = CostTable::example();
@@ -110,7 +110,7 @@ fn merges_have_their_own_time_and_bytes() {
         row.ns += 2_000_000_000;
     }
     let (ns, piece) = tree_of(&[], &dear).root.unwrap();
-    // The root alone merges; the level below it collects. Four cores share the work at most.
+    // Only the root merges; the level below it collects. At most four cores share the work.
     let later = ns - plain.0;
     assert!((500_000_000..2_100_000_000).contains(&later), "{later}");
     assert_eq!((piece.parts, piece.merges), (1, 1));
@@ -122,19 +122,19 @@ fn merges_have_their_own_time_and_bytes() {
     });
     let root = tree_of(&[], &large).root.unwrap();
     assert_eq!(root.1.evidence_bytes, 150_000);
-    // Four levels: that above the collections merges, and the root verifies what it made.
+    // Four levels: the level above the collections merges, and the root verifies the result.
     let deep = |table: &CostTable| tree_of(&["protocol.leaf=16"], table).root.unwrap();
     let ((few_ns, few), (ns, piece)) = (deep(&table), deep(&large));
     assert_eq!((few.level, piece.level, piece.count), (3, 3, 1000));
     assert!(ns >= few_ns + 75_000_000, "{ns} after {few_ns}");
-    // A committee that ends below the root: its merges are a list.
+    // A committee bound that is exceeded below the root: its merges form a list.
     large.abilities.committee_max = Some(300);
     let listed = deep(&large).1;
     assert_eq!((listed.parts, listed.merges), (4, 4));
     assert_eq!(listed.evidence_bytes, 4 * 150_000);
 }
 
-/// Each level signs what it sends, and each but the leaves verifies that signature.
+/// Each level signs what it sends, and each except the leaves verifies that signature.
 #[test]
 fn pieces_are_signed_by_their_senders() {
     let plain = tree(&[]);
@@ -145,7 +145,7 @@ fn pieces_are_signed_by_their_senders() {
         }
         let run = tree_of(&[], &dear);
         let later = run.root.unwrap().0 - plain.root.clone().unwrap().0;
-        // Four cores share the work at most.
+        // At most four cores share the work.
         assert!(later >= levels * 250_000_000, "{op}: {later}");
         let verify_ns = run.verify_ns - plain.verify_ns;
         assert_eq!(verify_ns >= 1_000_000_000, op == Op::DutyVerify);

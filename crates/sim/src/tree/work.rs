@@ -3,7 +3,7 @@
 use crate::role::Labour;
 use alphorn_scheme::{Features, Op, Schedulable};
 
-/// What a job does; its result is that it ended.
+/// The work of a job; it has no result other than having ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TreeWork {
     /// The operation.

@@ -1,16 +1,16 @@
-//! The memory of buckets: chunks of events, used again as soon as they are read.
+//! Memory for buckets: chunks of events, reused as soon as they are read.
 //!
-//! A bucket with memory of its own would find it cold each time that the ring comes round. What is read
-//! here last is written next, so what waits is all that takes room in the caches.
+//! If each bucket had its own memory, it would be cold every time the ring comes round. Here the chunk read last is
+//! written next, so only pending events occupy cache.
 
 use super::Event;
 
-/// Events of a chunk, which is 1 KiB.
+/// Events per chunk, which is 1 KiB.
 const CHUNK: usize = 31;
-/// No chunk.
+/// Marks the absence of a chunk.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Some events of a bucket.
+/// Part of the events of a bucket.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Chunk {
@@ -25,7 +25,7 @@ const _: () = assert!(
     "chunks lie on whole cache lines"
 );
 
-/// All chunks; a bucket is the number of its newest one.
+/// All chunks. A bucket is the number of its newest chunk.
 #[derive(Debug)]
 pub(super) struct Pool {
     chunks: Vec<Chunk>,
@@ -55,7 +55,7 @@ impl Pool {
         self.begin(bucket, event);
     }
 
-    /// Begins the next chunk of a bucket.
+    /// Starts the next chunk of a bucket.
     fn begin(&mut self, bucket: &mut u32, event: Event) {
         if self.free == NONE {
             self.free = self.chunks.len() as u32;
@@ -72,7 +72,7 @@ impl Pool {
         chunk.next = std::mem::replace(bucket, index);
     }
 
-    /// The events of a bucket, in no order.
+    /// The events of a bucket, in no particular order.
     pub(super) fn chunks(&self, mut bucket: u32) -> impl Iterator<Item = &[Event]> {
         std::iter::from_fn(move || {
             let chunk = self.chunks.get(bucket as usize)?;
@@ -81,7 +81,7 @@ impl Pool {
         })
     }
 
-    /// How many events a bucket has; once they are `enough`, no further chunk is looked at.
+    /// Number of events in a bucket. Counting stops at a chunk boundary once there are `enough`.
     pub(super) fn count(&self, bucket: u32, enough: u64) -> u64 {
         let mut count = 0;
         let mut chunks = self.chunks(bucket);
@@ -93,8 +93,8 @@ impl Pool {
         count
     }
 
-    /// Moves all events of a bucket into those that `of` names. A chunk is used again as soon as it is read, so this
-    /// takes little more room.
+    /// Distributes all events of a bucket to the buckets given by `of`. A chunk is reused as soon as it is read, so
+    /// this takes little extra memory.
     pub(super) fn part(
         &mut self,
         bucket: &mut u32,
@@ -113,14 +113,14 @@ impl Pool {
         }
     }
 
-    /// Moves all events of a bucket behind others, in no order.
+    /// Appends all events of a bucket to `into`, in no particular order.
     pub(super) fn drain(&mut self, bucket: &mut u32, into: &mut Vec<Event>) {
         self.chunks(*bucket)
             .for_each(|chunk| into.extend_from_slice(chunk));
         self.free(bucket);
     }
 
-    /// Forgets all events of a bucket.
+    /// Drops all events of a bucket.
     pub(super) fn free(&mut self, bucket: &mut u32) {
         while let Some(chunk) = self.chunks.get_mut(*bucket as usize) {
             let next = std::mem::replace(&mut chunk.next, self.free);

@@ -3,12 +3,12 @@ use proptest::prelude::*;
 use std::cell::Cell;
 
 thread_local! {
-    /// Windows of a test are no wider than 2^this ns.
+    /// Windows in a test are at most 2^this ns wide.
     pub(super) static BITS_MAX: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// What comes of something with windows of 2^`bits` ns at most: with 0 all nodes' events are in one order of
-/// time.
+/// Runs something with windows of at most 2^`bits` ns: with 0, the events of all nodes are in a single order
+/// of time.
 pub(crate) fn narrow<T>(bits: u32, of: impl FnOnce() -> T) -> T {
     BITS_MAX.set(bits);
     let value = of();
@@ -47,12 +47,12 @@ fn draw(state: &mut u64) -> u64 {
 
 const NODES: u32 = 60;
 
-/// Nodes that schedule for themselves, at any time, and for others, `least_ns` later or more. What each of
-/// them sees: the times, and whether another one sent it.
+/// Nodes that schedule events for themselves at any time, and for others at least `least_ns` later. Returns
+/// what each of them sees: the times, and whether another node sent the event.
 fn play(seed: u64, least_ns: u64, pause_ns: u64) -> Vec<Vec<(u64, u8, u32)>> {
     let mut windows = Windows::new(least_ns, 0..NODES);
     let mut seen = vec![Vec::new(); NODES as usize];
-    // A node draws by itself: the order of the nodes changes nothing.
+    // Each node draws for itself, so the order of the nodes changes nothing.
     let mut states: Vec<u64> = (0..NODES)
         .map(|node| seed ^ u64::from(node) << 32)
         .collect();
@@ -131,7 +131,7 @@ fn own_events_come_before_those_of_others_and_these_by_their_senders() {
     windows.push(100, 3, 4, 5);
     windows.push(510, 1, 4, 6);
     let order: Vec<u32> = std::iter::from_fn(|| windows.next().map(|event| event.arg())).collect();
-    // 100 is in the window from 64 on, 499 to 510 in the one from 448 on, node by node.
+    // 100 is in the window that starts at 64, 499 to 510 in the one that starts at 448, node by node.
     assert_eq!(order, [5, 6, 4, 2, 3, 1, 0]);
     assert_eq!((windows.len(), windows.next_time_ns()), (0, None));
 }

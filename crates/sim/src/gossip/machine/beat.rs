@@ -7,7 +7,7 @@ use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::BTreeMap;
 
-/// Heartbeats for which a refusal of a message that is not here is kept.
+/// Heartbeats for which a peer's IDONTWANT for an unknown message is remembered.
 const REFUSAL_BEATS: u32 = 3;
 
 impl<P: Payload> Gossip<P> {
@@ -21,7 +21,7 @@ impl<P: Payload> Gossip<P> {
         let oldest = (self.rest.beat + 1).saturating_sub(self.rest.config.history_beats.into());
         self.rest.history.expire(oldest);
         if self.rest.history.is_empty() && self.rest.ahead.is_empty() {
-            // As the history: an idle node keeps no memory for a burst that is over.
+            // As in the history, an idle node keeps no memory after a burst.
             self.rest.ahead = BTreeMap::new();
             self.rest.inbox.shrink();
             self.rest.out.shrink_to_fit();
@@ -31,13 +31,13 @@ impl<P: Payload> Gossip<P> {
         self.schedule(now);
     }
 
-    /// Asks others for what was promised and not sent, and forgets old records.
+    /// Requests from other peers what was promised and not sent, and drops old records.
     fn expire_ahead(&mut self, now: Time) {
         let mut broken = PeerSet::EMPTY;
         let mut ended = Vec::new();
         for (id, ahead) in &mut self.rest.ahead {
             if let Some((peer, _)) = ahead.asked.take_if(|(_, until)| *until <= now) {
-                // One that sends some of what it was asked for is slow, not false.
+                // A peer that sends some of what was requested is slow, not dishonest.
                 let kept = of_peer(&self.rest.peers, peer).map_or(Time::ZERO, |state| state.kept);
                 if kept.saturating_add_ns(PROMISE_NS) <= now {
                     broken = broken.or(PeerSet::one(peer));
@@ -77,7 +77,7 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Peers that may be taken into the mesh when their back-off is over.
+    /// Peers that may join the mesh once their back-off has ended.
     fn graftable(&self) -> PeerSet {
         self.hot
             .taken
@@ -89,7 +89,7 @@ impl<P: Payload> Gossip<P> {
         of_peer(&self.rest.peers, peer).map_or(Time::ZERO, |state| state.backoff)
     }
 
-    /// IHAVE to some peers outside the mesh.
+    /// Sends IHAVE to some peers outside the mesh.
     fn announce(&mut self) {
         let lazy = self.hot.taken.minus(self.rest.mesh).minus(self.rest.quiet);
         if lazy.is_empty() || self.rest.history.is_empty() {
@@ -114,7 +114,7 @@ impl<P: Payload> Gossip<P> {
         if active || !self.rest.penalised.is_empty() {
             self.wake();
         } else if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
-            // Nobody can be grafted before the first back-off is over.
+            // No peer can be grafted before the first back-off ends.
             let ends = self.graftable().iter().map(|peer| self.backoff(peer));
             let end = ends.min().unwrap_or(Time::MAX);
             self.hot.due = end.max(now.saturating_add_ns(1));

@@ -1,4 +1,4 @@
-//! Announcements, requests, refusals, and the two messages that shape the mesh.
+//! Announcements, requests, IDONTWANT, and the two messages that shape the mesh.
 
 use super::super::{DenseId, Ids, Message, Output, Payload, PeerSet, Peers, Priority, Reject};
 use super::peer::state_of;
@@ -7,7 +7,7 @@ use alphorn_proto::Peer;
 use alphorn_types::Time;
 
 impl<P: Payload> Gossip<P> {
-    /// IHAVE: asks for what is not here and was not asked for.
+    /// IHAVE: requests messages that have neither arrived nor been requested yet.
     pub(super) fn announced(&mut self, now: Time, from: Peer, ids: &Ids) {
         if self.rest.quiet.contains(from) {
             return;
@@ -50,8 +50,8 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Notes that a peer has a message that is not here, and applies `change` to the record; false
-    /// if the peer has no share left.
+    /// Records that a peer has a message that has not arrived, and applies `change` to the record.
+    /// Returns false if the peer's share is used up.
     fn ahead_of(
         &mut self,
         from: Peer,
@@ -78,7 +78,7 @@ impl<P: Payload> Gossip<P> {
         change(ahead)
     }
 
-    /// Ends the record of a message that came from `from`, and says who has it.
+    /// Ends the record of a message that arrived from `from`, and returns which peers have it.
     pub(super) fn arrived(&mut self, now: Time, from: Peer, id: &DenseId) -> PeerSet {
         if self.rest.ahead.is_empty() {
             return PeerSet::EMPTY;
@@ -98,7 +98,7 @@ impl<P: Payload> Gossip<P> {
         *share = share.saturating_sub(1);
     }
 
-    /// IWANT: sends what is kept, once to each peer.
+    /// IWANT: sends kept messages, once to each peer.
     pub(super) fn requested(&mut self, from: Peer, ids: &Ids) {
         if self.rest.quiet.contains(from) {
             return;
@@ -109,7 +109,7 @@ impl<P: Payload> Gossip<P> {
             if budget.answers >= self.rest.config.answers_beat_max {
                 return self.misbehaves(from, Reject::RequestFlood);
             }
-            // A request for what is not here costs as much as one that is answered.
+            // A request for an unknown message costs as much as one that is answered.
             budget.answers += 1;
             let Some((payload, served)) = self.rest.history.find(id) else {
                 continue;
@@ -138,8 +138,8 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// IDONTWANT: spares the peer a copy, whether the message waits, is on its way out or is still
-    /// to come.
+    /// IDONTWANT: spares the peer a copy, whether the message is waiting for a verdict, queued, or
+    /// yet to arrive.
     pub(super) fn refused_ahead(&mut self, from: Peer, ids: &Ids) {
         let one = PeerSet::one(from);
         for &id in ids.as_slice() {
@@ -158,7 +158,7 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// GRAFT: joins the mesh, unless the mesh is full or the peer has to wait.
+    /// GRAFT: adds the peer to the mesh, unless the mesh is full or the peer must back off.
     pub(super) fn graft(&mut self, now: Time, from: Peer) {
         if self.rest.mesh.contains(from) {
             return;
@@ -174,7 +174,7 @@ impl<P: Payload> Gossip<P> {
         self.rest.mesh = self.rest.mesh.or(PeerSet::one(from));
     }
 
-    /// PRUNE: leaves the mesh.
+    /// PRUNE: removes the peer from the mesh.
     pub(super) fn prune(&mut self, now: Time, from: Peer) {
         self.back_off(now, from);
         if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
@@ -182,7 +182,7 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Takes a peer out of the mesh and says so, once a heartbeat.
+    /// Removes a peer from the mesh and notifies it, at most once per heartbeat.
     pub(super) fn prune_peer(&mut self, now: Time, peer: Peer) {
         self.back_off(now, peer);
         let pruned = &mut state_of(&mut self.rest.peers, peer)

@@ -1,4 +1,4 @@
-//! Messages kept to be announced and to answer requests.
+//! Messages kept for announcements and for answering requests.
 
 use super::super::{Config, DenseId, Payload, PeerSet};
 use std::collections::{BTreeMap, VecDeque};
@@ -7,26 +7,26 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Debug)]
 pub(super) struct Entry<P> {
     id: DenseId,
-    /// Heartbeat interval in which it came.
+    /// Heartbeat interval in which it arrived.
     beat: u32,
     payload: P,
 }
 
-/// Accepted messages in the order in which they came.
+/// Accepted messages in order of arrival.
 #[derive(Clone, Debug)]
 pub(super) struct History<P> {
     entries: VecDeque<Entry<P>>,
     bytes: u64,
-    /// Number of the first entry; entries are numbered as they come.
+    /// Number of the first entry; entries are numbered in order of arrival.
     first: u64,
-    /// The number behind those that can be asked for: what came before the last announcement.
+    /// One above the highest number that can be requested: entries that arrived before the last announcement.
     open: u64,
-    /// Names of what can be asked for with the low bits of the numbers of their entries, ascending. Made when
-    /// somebody asks: at most nodes nobody does between two announcements.
+    /// Identities that can be requested, with the low bits of their entry numbers, ascending. Built on the
+    /// first request, because most nodes get none between two announcements.
     index: Vec<(DenseId, u32)>,
-    /// The value of `open` when the index was made.
+    /// Value of `open` when the index was built.
     indexed: u64,
-    /// Who got what on request: of most nobody.
+    /// Peers that were sent a message on request; for most messages there are none.
     served: BTreeMap<DenseId, PeerSet>,
 }
 
@@ -59,7 +59,7 @@ impl<P: Payload> History<P> {
         }
     }
 
-    /// Drops what came before the interval `oldest`.
+    /// Drops entries that arrived before the interval `oldest`.
     pub(super) fn expire(&mut self, oldest: u32) {
         while self
             .entries
@@ -69,7 +69,7 @@ impl<P: Payload> History<P> {
             self.drop_oldest();
         }
         if self.entries.is_empty() {
-            // An idle node keeps no memory for a burst that is over.
+            // An idle node keeps no memory after a burst.
             self.entries = VecDeque::new();
             (self.index, self.indexed) = (Vec::new(), 0);
         }
@@ -83,8 +83,8 @@ impl<P: Payload> History<P> {
         }
     }
 
-    /// The newest names of the intervals from `oldest` on, at most `max`, and lets every message be
-    /// asked for.
+    /// Returns the newest identities of the intervals from `oldest` on, at most `max`, and makes every
+    /// message available for requests.
     pub(super) fn announce(&mut self, oldest: u32, max: usize) -> Vec<DenseId> {
         self.open = self.first + self.entries.len() as u64;
         let recent = self.entries.iter().rev().take(max);
@@ -93,13 +93,13 @@ impl<P: Payload> History<P> {
         recent.map(|entry| entry.id).collect()
     }
 
-    /// The message of that name, if it can be asked for, and who got it on request.
+    /// The message with that identity, if it can be requested, and the peers that were sent it on request.
     pub(super) fn find(&mut self, id: &DenseId) -> Option<(&P, PeerSet)> {
         if self.indexed != self.open {
             self.renew_index();
         }
         let at = self.index.binary_search_by_key(id, |(id, _)| *id).ok()?;
-        // What was dropped since is far above all.
+        // For an entry dropped since, the result is far above all others.
         let position = self.index[at].1.wrapping_sub(self.first as u32);
         let entry = self.entries.get(position as usize)?;
         let served = self.served.get(id).copied().unwrap_or(PeerSet::EMPTY);
@@ -115,13 +115,13 @@ impl<P: Payload> History<P> {
         self.index.sort_unstable();
     }
 
-    /// Notes that peers got a message on request.
+    /// Records that peers were sent a message on request.
     pub(super) fn serve(&mut self, id: DenseId, to: PeerSet) {
         let served = self.served.entry(id).or_insert(PeerSet::EMPTY);
         *served = served.or(to);
     }
 
-    /// Forgets what a peer was sent on request: its number will be another peer's.
+    /// Forgets what a peer was sent on request, because its number will be reused for another peer.
     pub(super) fn forget(&mut self, peer: PeerSet) {
         for served in self.served.values_mut() {
             *served = served.minus(peer);

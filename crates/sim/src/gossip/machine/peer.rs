@@ -1,48 +1,48 @@
-//! What a peer has used up, and what it has to answer for.
+//! The quotas that a peer has used, and its penalties.
 
 use super::super::{Ids, Message, Output, PEERS_MAX, Payload, PeerSet, Priority, Reject};
 use super::Gossip;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 
-/// Penalty from which announcements are neither sent nor taken.
+/// Penalty from which announcements are neither sent nor accepted.
 const GOSSIP_PENALTY: u16 = 20;
 /// Penalty from which own messages are not sent.
 const PUBLISH_PENALTY: u16 = 40;
-/// Penalty from which nothing is taken.
+/// Penalty from which all messages are rejected.
 const GRAYLIST_PENALTY: u16 = 80;
-/// Heartbeats after which one point of a penalty is forgiven: an invalid message, which is twenty points, is after
-/// ten minutes.
+/// Heartbeats after which one point of a penalty is forgiven: an invalid message, which costs twenty points, is
+/// forgiven after ten minutes.
 const FORGIVE_BEATS: u32 = 43;
 
 /// The state of one peer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PeerState {
-    /// No GRAFT before; none was pruned if zero.
+    /// Earliest time for the next GRAFT; zero if there was no PRUNE.
     pub(super) backoff: Time,
-    /// When it last sent something that it was asked for.
+    /// When the peer last sent something that it was asked for.
     pub(super) kept: Time,
-    /// Points against it, and the heartbeat from which forgiving is counted.
+    /// Penalty points, and the heartbeat from which forgiveness is counted.
     pub(super) penalty: u16,
     forgiven: u32,
-    /// Records of messages that are not here, caused by it.
+    /// Number of records of unknown messages that the peer caused.
     pub(super) ahead: u16,
     budget: Budget,
 }
 
-/// What a peer used of the bounds of one heartbeat.
+/// A peer's usage of the quotas of one heartbeat.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
     beat: u32,
-    /// At most as many as fit.
+    /// Bytes sent on request, saturating.
     pub(super) answer_bytes: u32,
     pub(super) announced: u32,
     pub(super) refused: u32,
     pub(super) announcements: u16,
     pub(super) answers: u16,
-    /// Bits of the reasons that were reported.
+    /// Bits of the reasons already reported.
     reported: u16,
-    /// Whether it was sent a PRUNE.
+    /// Whether a PRUNE was sent to it.
     pub(super) pruned: bool,
 }
 
@@ -53,7 +53,7 @@ const _: () = assert!(
 );
 
 impl PeerState {
-    /// What is used up in the heartbeat interval `beat`.
+    /// The usage in the heartbeat interval `beat`.
     pub(super) fn budget(&mut self, beat: u32) -> &mut Budget {
         if self.budget.beat != beat {
             self.budget = Budget {
@@ -64,7 +64,7 @@ impl PeerState {
         &mut self.budget
     }
 
-    /// Forgives what is due, and says what is left.
+    /// Forgives what is due and returns the remaining penalty.
     fn forgive(&mut self, beat: u32) -> u16 {
         let points = beat.saturating_sub(self.forgiven) / FORGIVE_BEATS;
         self.forgiven += points * FORGIVE_BEATS;
@@ -75,7 +75,7 @@ impl PeerState {
     }
 }
 
-/// The state of a connected peer, made when it is first written: most peers never use anything up.
+/// The state of a connected peer, created when it is first written; most peers never use any quota.
 pub(super) fn state_of(peers: &mut Vec<PeerState>, peer: Peer) -> &mut PeerState {
     let slot = peer.0 as usize;
     if slot >= peers.len() {
@@ -85,7 +85,7 @@ pub(super) fn state_of(peers: &mut Vec<PeerState>, peer: Peer) -> &mut PeerState
     &mut peers[slot]
 }
 
-/// The state of a peer, if it is another one than that of a peer that has just come.
+/// The state of a peer, if it differs from that of a peer that has just connected.
 pub(super) fn of_peer(peers: &[PeerState], peer: Peer) -> Option<&PeerState> {
     peers.get(peer.0 as usize)
 }
@@ -107,8 +107,8 @@ impl<P: Payload> Gossip<P> {
         self.introduce(one);
     }
 
-    /// Tells a new peer of everything that it can still ask for: heartbeats announce what is new, and
-    /// who was away would never hear of the rest.
+    /// Announces to a new peer everything that it can still request. Heartbeats announce only new messages, so a
+    /// peer that was away would never learn of the rest.
     fn introduce(&mut self, peer: PeerSet) {
         if self.rest.history.is_empty() {
             return;
@@ -148,8 +148,8 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Counts, punishes and reports. A flood is punished once a heartbeat, since an honest peer may
-    /// be just above a bound; what no honest peer does is punished each time.
+    /// Counts, penalises and reports. A flood is penalised once per heartbeat, since an honest peer may slightly
+    /// exceed a bound; behaviour that no honest peer shows is penalised each time.
     pub(super) fn misbehaves(&mut self, peer: Peer, reason: Reject) {
         self.rest.refused.add(reason);
         let beat = self.rest.beat;
@@ -174,7 +174,7 @@ impl<P: Payload> Gossip<P> {
         }
     }
 
-    /// Forgives what is due and puts the peer into the sets that its penalty asks for.
+    /// Forgives what is due and puts the peer into the sets that its penalty requires.
     pub(super) fn judge(&mut self, peer: Peer) {
         let state = state_of(&mut self.rest.peers, peer);
         let penalty = state.forgive(self.rest.beat);

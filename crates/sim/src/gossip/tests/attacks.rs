@@ -1,4 +1,4 @@
-//! What hostile peers can do: it is counted, bounded, reported, and honest messages still arrive.
+//! Attacks by hostile peers are counted, bounded and reported, and honest messages still arrive.
 
 use super::world::{Blob, Node, Wire, World};
 use crate::gossip::{
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const ATTACKER: Peer = Peer(0);
 const HONEST: Peer = Peer(1);
 
-/// A node with `peers` peers, the attacker among them, and all in its mesh if `meshed`.
+/// A node with `peers` peers, including the attacker, all of them in its mesh if `meshed`.
 fn node(peers: u64, meshed: bool, config: Config) -> Node {
     let mut node = Node::new(Arc::new(config), 1);
     for peer in (0..peers).map(Peer) {
@@ -166,13 +166,13 @@ fn announcements_are_bounded_and_lies_are_found() {
     }
     assert_eq!(asked, usize::from(Config::default().ahead_peer_max));
     assert_eq!(node.penalty(ATTACKER), 5, "one flood a heartbeat");
-    // Another peer announces one of them: it is not asked while the first has time.
+    // Another peer announces one of them: it is not asked while the first still has time.
     let again = || Message::IHave(ids(0..1));
     assert!(give(&mut node, ms(2), HONEST, again()).is_empty());
     let outputs = beat(&mut node, ms(6_000));
     assert!(reports(&outputs, ATTACKER).contains(&Reject::BrokenPromise));
     assert_eq!(reports(&outputs, HONEST), []);
-    // Nothing is left of it, and the message can be asked for elsewhere.
+    // No record of it is left, and the message can be requested elsewhere.
     let outputs = give(&mut node, ms(6_001), HONEST, again());
     assert!(matches!(
         outputs[..],
@@ -207,7 +207,7 @@ fn requests_are_answered_once_and_within_bounds() {
     }
     let outputs = beat(&mut node, ms(700));
     let announced = |output: &Output<_>| matches!(output, Output::Send { message: Message::IHave(ids), .. } if ids.as_slice().len() == 100);
-    // All three peers were grafted; none is left to announce to until one is pruned.
+    // All three peers were grafted; there is none left to announce to until one is pruned.
     assert!(!outputs.iter().any(announced));
     give(&mut node, ms(701), ATTACKER, Message::Prune);
     let outputs = beat(&mut node, ms(1_400));
@@ -264,7 +264,7 @@ fn refusals_are_bounded_and_spare_only_the_one_who_refused() {
         "neither to the sender nor to who refused"
     );
     assert!(!forwarded.contains(&ATTACKER) && !forwarded.contains(&HONEST));
-    // After the message is gone out, a refusal takes it from the queue.
+    // Once the message has been sent, a refusal removes it from the queue.
     let late = give(&mut node, ms(4), Peer(3), Message::IDontWant(ids(1..2)));
     assert!(matches!(
         late[..],
@@ -273,7 +273,7 @@ fn refusals_are_bounded_and_spare_only_the_one_who_refused() {
             id: DenseId(1)
         }]
     ));
-    // Five points take 151 s; the records of what was refused are gone long before.
+    // Five points take 151 s; the records of refused messages are dropped long before.
     beat(&mut node, ms(160_000));
     assert_eq!(node.next_deadline(), None);
 }
@@ -301,7 +301,7 @@ fn a_graft_flood_is_reported_and_answered_once_a_heartbeat() {
     assert_eq!((prunes, node.penalty(ATTACKER)), (1, 5));
     assert_eq!(node.refused().count(Reject::GraftFlood), 1000);
     assert!(!node.mesh().contains(ATTACKER));
-    // A full mesh takes nobody.
+    // A full mesh accepts no peer.
     for peer in 1..20 {
         give(&mut node, ms(4), Peer(peer), Message::Graft);
     }
@@ -323,7 +323,7 @@ fn a_flood_leaves_places_for_messages_of_others() {
     for id in 2000..2040 {
         assert!(token(&give(&mut node, ms(2), HONEST, data(id))).is_some());
     }
-    // What found no place was not remembered: it can come again.
+    // A message for which there was no room was not remembered, so it can arrive again.
     assert!(token(&give(&mut node, ms(3), Peer(2), data(999))).is_some());
 }
 

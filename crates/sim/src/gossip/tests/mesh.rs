@@ -1,4 +1,4 @@
-//! What an honest mesh does.
+//! Behaviour of an honest mesh.
 
 use super::world::World;
 use crate::gossip::{Config, Input, Machine, PeerSet};
@@ -63,7 +63,7 @@ fn everyone_gets_every_message_once() {
         for id in 0..20 {
             assert!(world.everyone_has(id, id as usize * 3, &[]), "message {id}");
         }
-        // The mesh has at most 12 links a node, one of which brought the message.
+        // The mesh has at most 12 links per node, one of which delivered the message.
         assert!(world.duplicates() <= 20 * 100 * 11);
         assert!(world.reports.is_empty());
     }
@@ -95,7 +95,7 @@ fn refusals_spare_copies_of_large_messages() {
 fn what_the_mesh_lost_comes_by_announcement() {
     let mut world = formed(30, 14, 2);
     let victim = 5;
-    // No mesh link brings the victim anything.
+    // No mesh link delivers anything to the victim.
     let mesh: Vec<_> = world.nodes[victim].mesh().iter().collect();
     for peer in mesh {
         let (other, _) = world.links[victim][peer.0 as usize];

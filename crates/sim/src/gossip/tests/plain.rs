@@ -25,7 +25,7 @@ fn member(index: u32, members: u32) -> Plain<Blob> {
     Plain::grid(Arc::new(Config::default()), links)
 }
 
-/// Publishes at one member; deliveries of each and copies in all.
+/// Publishes at one member; returns the deliveries of each and the total number of copies.
 fn spread(members: u32, publisher: u32) -> (Vec<u32>, u32) {
     let mut grid: Vec<_> = (0..members).map(|index| member(index, members)).collect();
     let mut inputs = VecDeque::from([(
@@ -118,7 +118,7 @@ fn a_grid_hears_its_links_only_and_forwards_once() {
     assert!(give(&mut grid, 3, relay(0)).is_empty());
     let verdict = Verdict::Accept;
     grid.handle(NOW, Input::Verdict { token, verdict });
-    // The second to ask came along the row, so it goes down the column.
+    // The second request to forward came along the row, so the message goes down the column.
     assert!(matches!(grid.poll_output(), Some(Output::Deliver { .. })));
     let Some(Output::Send {
         to,

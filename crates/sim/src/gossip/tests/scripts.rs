@@ -1,4 +1,4 @@
-//! Whatever peers send in whatever order, a node keeps its bounds.
+//! Whatever peers send, in any order, a node keeps its bounds.
 
 use super::world::{Blob, Node, Numbers};
 use crate::gossip::{Config, DenseId, Ids, Input, Machine, Message, Output, PEERS_MAX};
@@ -6,10 +6,10 @@ use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::sync::Arc;
 
-/// Most messages that a node of [`config`] may ever let wait.
+/// Maximum number of messages that a node of [`config`] may let wait.
 const WAITING_MAX: usize = 8;
 
-/// Small bounds, so that short scripts pass them.
+/// Small bounds, so that short scripts exceed them.
 fn config() -> Config {
     Config {
         degree: 3,
@@ -32,7 +32,7 @@ fn config() -> Config {
 }
 
 fn message(numbers: &mut Numbers) -> Message<Blob> {
-    // Few names, so that messages meet; now and then one far above all others.
+    // Few identities, so that messages collide; occasionally one far above all others.
     let name = |numbers: &mut Numbers| match numbers.below(50) {
         0 => DenseId(u32::MAX),
         _ => DenseId(numbers.below(24) as u32),

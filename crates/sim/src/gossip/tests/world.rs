@@ -1,4 +1,4 @@
-//! A network of gossip nodes with unequal latencies and a queue to nobody: what is sent arrives.
+//! A network of gossip nodes with unequal latencies and no queues: everything sent arrives.
 
 use crate::gossip::{Config, DenseId, Gossip, Input, Machine, Message, Output, Payload, Reject};
 use alphorn_proto::{Peer, Verdict};
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// A payload of a size and a validity.
+/// A payload with a size and a validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blob {
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ enum Event {
     Deadline,
 }
 
-/// A sequence of numbers (xorshift) for graphs and latencies.
+/// A sequence of pseudo-random numbers (xorshift) for graphs and latencies.
 pub(crate) struct Numbers(pub u64);
 
 impl Numbers {
@@ -56,7 +56,7 @@ pub(crate) struct World {
     pub(crate) reports: Vec<(usize, Peer, Reject)>,
     /// Messages sent, by kind.
     pub(crate) sent: BTreeMap<&'static str, u64>,
-    /// Every event in short, to compare runs.
+    /// Every event in short form, to compare runs.
     pub(crate) log: Vec<(u64, usize, &'static str)>,
     /// Links (sender, receiver) that lose published messages.
     pub(crate) lossy: Vec<(usize, usize)>,
@@ -113,7 +113,7 @@ impl World {
         self.input(node, Input::Publish { id, payload });
     }
 
-    /// Hands an input over and carries out the effects.
+    /// Passes an input to a node and carries out the effects.
     pub(crate) fn input(&mut self, node: usize, input: Input<Blob>) {
         self.nodes[node].handle(self.now, input);
         self.drain(node);
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// Sends a message, also one that the node's own machine would not.
+    /// Sends a message, including one that the node's own state machine would not send.
     pub(crate) fn send(&mut self, node: usize, peer: Peer, message: Wire) {
         *self.sent.entry(message.kind()).or_default() += 1;
         let (other, from) = self.links[node][peer.0 as usize];
@@ -155,7 +155,7 @@ impl World {
         if data && self.lossy.contains(&(node, other)) {
             return;
         }
-        // 20 to 119 ms, the same for all messages of a link: order is kept.
+        // 20 to 119 ms, the same for all messages of a link, so that order is preserved.
         let latency_ms = 20 + (node * 31 + other * 17) as u64 % 100;
         let at = self.now.saturating_add_ns(latency_ms * 1_000_000);
         let from = Peer(from);
@@ -202,14 +202,14 @@ impl World {
         self.run(self.now.saturating_add_ns(ms * 1_000_000));
     }
 
-    /// Whether every node but the publisher and `except` delivered the message, once.
+    /// Whether every node except the publisher and `except` delivered the message exactly once.
     pub(crate) fn everyone_has(&self, id: u32, publisher: usize, except: &[usize]) -> bool {
         (0..self.nodes.len())
             .filter(|node| *node != publisher && !except.contains(node))
             .all(|node| self.delivered.get(&(node, id)) == Some(&1))
     }
 
-    /// Copies that came for nothing, over all nodes.
+    /// Redundant copies received, over all nodes.
     pub(crate) fn duplicates(&self) -> u64 {
         let counts = self.nodes.iter().map(|node| node.duplicates().count);
         counts.map(u64::from).sum()

@@ -1,5 +1,5 @@
-//! Points that say two things more than where they are: what they are by their shape, and whether they
-//! count by being filled.
+//! Points that show two more properties in addition to their position: a category by shape, and
+//! whether they count by being filled.
 
 use super::{Frame, escape};
 use std::fmt::Write;
@@ -11,9 +11,9 @@ pub enum Shape {
     Circle,
     /// A square.
     Square,
-    /// A triangle that points up.
+    /// A triangle pointing up.
     Up,
-    /// A triangle that points down.
+    /// A triangle pointing down.
     Down,
     /// A square on its corner.
     Diamond,
@@ -22,20 +22,20 @@ pub enum Shape {
 /// A point of [`super::Layer::Glyphs`].
 #[derive(Clone, Debug)]
 pub struct Glyph {
-    /// Its place on the horizontal axis.
+    /// Horizontal coordinate.
     pub x: f64,
-    /// Its place on the vertical axis.
+    /// Vertical coordinate.
     pub y: f64,
-    /// What a reader who points at it is told.
+    /// Tooltip text.
     pub label: String,
     /// Its outline.
     pub shape: Shape,
-    /// Whether it is filled; an empty outline otherwise.
+    /// Whether it is filled; otherwise only an outline.
     pub is_filled: bool,
 }
 
 impl Shape {
-    /// The outline around a place.
+    /// The outline around a position.
     pub(super) fn path(self, x: f64, y: f64) -> String {
         let corners: &[(f64, f64)] = match self {
             Shape::Circle => {
@@ -49,14 +49,15 @@ impl Shape {
         let mut path = String::new();
         for (i, (dx, dy)) in corners.iter().enumerate() {
             let step = if i == 0 { 'M' } else { 'L' };
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(path, "{step}{:.1} {:.1}", x + dx, y + dy);
         }
         path + "Z"
     }
 }
 
-/// The shape of a layer's points: as many as there are shapes differ by them, more by their colours.
+/// Shapes of a layer's points: as many layers as there are shapes differ by shape, further ones by
+/// colour.
 const SHAPES: [Shape; 5] = [
     Shape::Circle,
     Shape::Square,
@@ -65,26 +66,26 @@ const SHAPES: [Shape; 5] = [
     Shape::Down,
 ];
 
-/// A filled point in the picture, with what a reader who points at it is told.
+/// Draws a filled point with a tooltip.
 pub(super) fn point(svg: &mut String, x: f64, y: f64, style: usize, label: &str) {
     let path = SHAPES[style % SHAPES.len()].path(x, y);
     let title = match label {
         "" => String::new(),
         label => format!("<title>{}</title>", escape(label)),
     };
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         svg,
         "<path class=\"full g{style}\" d=\"{path}\">{title}</path>"
     );
 }
 
-/// The points of a layer.
+/// Draws the points of a layer.
 pub(super) fn draw(svg: &mut String, frame: &Frame, points: &[Glyph], style: usize) {
     for point in points {
         let path = point.shape.path(frame.at_x(point.x), frame.at_y(point.y));
         let class = if point.is_filled { "full" } else { "ring" };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             svg,
             "<path class=\"{class} g{style}\" d=\"{path}\"><title>{}</title></path>",

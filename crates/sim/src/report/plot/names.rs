@@ -1,17 +1,17 @@
-//! Where the names of marks are, so that all can be read.
+//! Placement of the names of marks, so that all are readable.
 
 use super::{Frame, LETTER, Mark, WIDTH};
 
-/// Marks that are nearer to each other share their name.
+/// Marks closer together than this share their name.
 const MARK_GAP: f64 = 8.0;
 
-/// Where the name of a mark begins: beside it, or as far to the left as the picture has room.
+/// Where the name of a mark starts: next to it, or as far to the left as needed to fit in the picture.
 pub(super) fn name_at(mark: &Mark, frame: &Frame) -> f64 {
     let width = LETTER * mark.name.chars().count() as f64;
     (frame.at_x(mark.at) + 3.0).min(WIDTH - width).max(0.0)
 }
 
-/// Marks of one kind that are too near to each other, put together under one name at the first of them.
+/// Merges marks of one kind that are too close together under one name, at the first of them.
 pub(super) fn joined(marks: &[Mark], frame: &Frame) -> Vec<Mark> {
     let mut order: Vec<&Mark> = marks.iter().collect();
     order.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -32,8 +32,8 @@ pub(super) fn joined(marks: &[Mark], frame: &Frame) -> Vec<Mark> {
     names
 }
 
-/// The line of text of each mark, so that no name covers another, and no mark crosses one: a name stands above
-/// those of the marks that it reaches over.
+/// The text line of each mark, chosen so that no name covers another and no mark crosses one: a name is placed
+/// above those of the marks that it extends over.
 pub(super) fn stagger(marks: &[Mark], frame: &Frame) -> Vec<usize> {
     let mut order: Vec<usize> = (0..marks.len()).collect();
     order.sort_by(|&a, &b| marks[b].at.total_cmp(&marks[a].at));

@@ -1,28 +1,28 @@
-//! Axes: a range, a scale, and where its ticks are.
+//! Axes: a range, a scale, and the positions of ticks.
 
-/// How values become places.
+/// How values map to positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps are equal differences.
     #[default]
     Linear,
-    /// Equal steps are equal factors; values must be positive, others are left out.
+    /// Equal steps are equal factors. Values must be positive; others are left out.
     Log,
 }
 
 /// An axis of a plot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// Label with the unit.
     pub label: String,
-    /// How values become places.
+    /// How values map to positions.
     pub scale: Scale,
-    /// Values that it must show, besides those of the data.
+    /// Values that the axis must include, in addition to the data.
     pub include: Vec<f64>,
 }
 
 impl Axis {
-    /// A linear axis that begins at zero.
+    /// A linear axis that starts at zero.
     pub fn from_zero(label: impl Into<String>) -> Self {
         Axis {
             label: label.into(),
@@ -41,7 +41,7 @@ impl Axis {
     }
 }
 
-/// An axis whose range is known.
+/// An axis with a known range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     scale: Scale,
@@ -49,7 +49,7 @@ pub(super) struct Span {
     to: f64,
 }
 
-/// Ticks of an axis, about.
+/// Approximate number of ticks on an axis.
 const TICKS: f64 = 6.0;
 
 impl Span {
@@ -88,7 +88,7 @@ impl Span {
         }
     }
 
-    /// What the axis says: a reader of a logarithmic one is told.
+    /// The label of the axis, which mentions a logarithmic scale.
     pub(super) fn label(&self, label: &str) -> String {
         match self.scale {
             Scale::Log if !label.is_empty() => format!("{label} (logarithmic)"),
@@ -96,7 +96,7 @@ impl Span {
         }
     }
 
-    /// Where a value lies, from 0 to 1; values outside come to the nearer end.
+    /// Position of a value from 0 to 1; values outside are clamped.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),
@@ -119,7 +119,8 @@ impl Span {
         }
     }
 
-    /// 1, 2 and 5 of each decade; the decades alone if those are too many, all nine if too few.
+    /// Ticks at 1, 2 and 5 of each decade; only the decades if those are too many, all nine if too
+    /// few.
     fn log_ticks(&self) -> Vec<f64> {
         let (first, last) = (self.from.log10().floor(), self.to.log10().ceil());
         let digits: &[f64] = match last - first {
@@ -136,7 +137,7 @@ impl Span {
         if ticks.len() > 2 {
             return ticks;
         }
-        // So narrow that a logarithm is nearly straight.
+        // The range is so narrow that a logarithm is nearly linear.
         let step = step(self.to - self.from);
         let from = (self.from / step).ceil();
         (0..20)
@@ -155,7 +156,7 @@ fn step(width: f64) -> f64 {
     round.unwrap_or(10.0) * power
 }
 
-/// A number as people write it: three digits or all before the point, groups of three.
+/// A number in readable form: three significant digits or all before the point, in groups of three.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-3) {

@@ -1,13 +1,13 @@
-//! A picture as a file of its own.
+//! A picture as a standalone file.
 
 use super::STYLE;
 use std::collections::BTreeMap;
 
-/// An SVG element of a page as an SVG file: with its size, its colours for light and dark, and a ground,
-/// so that it can be read on any page.
+/// Turns an SVG element of a page into an SVG file with its size, its colours for light and dark, and a
+/// background, so that it can be read on any page.
 ///
-/// The light colours stand in attributes too. A browser prefers the style sheet, which has no variables; a
-/// program without style sheets draws the attributes.
+/// The light colours are also set as attributes. A browser prefers the style sheet, which uses no
+/// variables; a program without style sheet support draws the attributes.
 pub fn sheet(svg: &str) -> String {
     let (head, rest) = svg.split_once("</desc>").unwrap_or((svg, ""));
     let head = head.strip_prefix("<svg ").unwrap_or(head);
@@ -30,7 +30,7 @@ pub fn sheet(svg: &str) -> String {
     )
 }
 
-/// The colours of the style sheet by the names of their variables: the light ones, or else the dark ones.
+/// The colours of the style sheet by variable name: either the light or the dark ones.
 fn colours(number: usize) -> BTreeMap<&'static str, &'static str> {
     let block = STYLE.split(":root {").nth(1 + number).unwrap_or_default();
     let block = block.split('}').next().unwrap_or_default();
@@ -39,7 +39,7 @@ fn colours(number: usize) -> BTreeMap<&'static str, &'static str> {
     pairs.map(|(name, colour)| (name, colour.trim())).collect()
 }
 
-/// What the style sheet says behind its colours, in one line, and the ground.
+/// The part of the style sheet after its colours, in one line, and the background.
 fn rules() -> String {
     let rest = STYLE.rsplit_once(":root {").map_or("", |(_, rest)| rest);
     let rest = rest.split('}').skip(2).collect::<Vec<_>>().join("}");
@@ -49,7 +49,7 @@ fn rules() -> String {
     )
 }
 
-/// Rules with colours in the place of their variables.
+/// Rules with their variables replaced by colours.
 fn with_colours(rules: &str, colours: &BTreeMap<&str, &str>) -> String {
     let mut text = rules.trim().to_owned();
     for (name, colour) in colours {
@@ -74,7 +74,7 @@ fn plain(svg: &str, colours: &BTreeMap<&str, &str>) -> String {
             .and_then(|(_, of)| of.split_once('"'));
         let classes: Vec<&str> = classes.map_or(Vec::new(), |(of, _)| of.split(' ').collect());
         for (key, value) in attributes(name, &classes, colours) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = std::fmt::Write::write_fmt(&mut text, format_args!(" {key}=\"{value}\""));
         }
         text.push_str(rest);
@@ -82,7 +82,7 @@ fn plain(svg: &str, colours: &BTreeMap<&str, &str>) -> String {
     text
 }
 
-/// What `plot.css` says of an element.
+/// What `plot.css` specifies for an element.
 fn attributes(
     element: &str,
     classes: &[&str],
@@ -90,7 +90,7 @@ fn attributes(
 ) -> Vec<(&'static str, String)> {
     let colour = |name: &str| colours.get(name).copied().unwrap_or("#000000").to_owned();
     let has = |class: &str| classes.contains(&class);
-    // The number of a style: s1, p1, f1, g1.
+    // The number in a style class: s1, p1, f1, g1.
     let numbered = |prefix: char| {
         let found = classes.iter().find_map(|class| class.strip_prefix(prefix));
         let number = found.filter(|number| number.parse::<u8>().is_ok());
@@ -161,7 +161,7 @@ fn text_attributes(
     all
 }
 
-/// The dashes of a line's style, as the style sheet has them.
+/// The dashes of a line style, as in the style sheet.
 fn line_dashes(classes: &[&str]) -> Option<&'static str> {
     let class = classes.iter().find(|class| class.starts_with('s'))?;
     let rule = STYLE
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(file.matches('{').count(), file.matches('}').count());
     }
 
-    /// Every element has its colour without the style sheet, so that nothing is drawn black.
+    /// Every element has its colour without the style sheet, so that nothing is drawn in black.
     #[test]
     fn a_file_needs_no_style_sheet() {
         let line = |name: &str| Layer::Line {

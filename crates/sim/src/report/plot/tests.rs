@@ -36,7 +36,7 @@ fn plot() -> Plot {
     }
 }
 
-/// Every element that is opened is closed, and no text opens one.
+/// Checks that every opened element is closed, and that no text opens one.
 pub(crate) fn well_formed(markup: &str) {
     let mut open = Vec::new();
     for piece in markup.split('<').skip(1) {
@@ -110,7 +110,7 @@ fn shapes_have_names_and_points_that_do_not_count_are_empty() {
     assert_eq!(svg.matches("class=\"ring key\"").count(), 5);
     assert!(svg.contains("<title>point &lt;4&gt;</title>"));
     assert!(svg.contains(">scheme</text>") && svg.contains(">Diamond</text>"));
-    // The line of shapes is below that of the layers, and the plot below both.
+    // The row of shapes is below that of the layers, and the plot is below both.
     let bare = Plot {
         shapes: Vec::new(),
         ..plot
@@ -173,7 +173,7 @@ fn names_of_near_marks_have_lines_of_their_own() {
         bound: false,
     };
     assert_eq!(stagger(&[mark(2000.0), mark(2200.0)], &frame), [1, 0]);
-    // The last name stays in the picture.
+    // The last name stays inside the picture.
     assert!(name_at(&mark(5000.0), &frame) + 11.0 * LETTER <= WIDTH);
 }
 

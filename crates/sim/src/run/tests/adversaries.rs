@@ -1,10 +1,11 @@
-//! Adversaries in the network, for every protocol that they exist in: what they send is counted, what they
-//! cost is bounded, honest nodes have proof against them and none against each other, and deliver.
+//! Adversaries in the network, for every protocol in which they exist. Their messages are counted and
+//! their cost is bounded; honest nodes have proof against them and none against each other, and they
+//! deliver.
 
 use super::*;
 use crate::report::Adversity;
 
-/// A broadcast of 20 kB to 64 nodes that are connected to 24, a fifth of which cheats.
+/// A broadcast of 20 kB to 64 nodes with 24 connections each, a fifth of which cheats.
 fn attacked(strategy: &str, mode: &str, fault: &str) -> Outcome {
     let fault = format!("mode = \"{mode}\"\n[[fault]]\nshare_pct = 20\n{fault}\n");
     let scenario = broadcast(strategy, &fault);
@@ -56,13 +57,13 @@ fn bad_pieces_bytes_and_signatures_convict_their_senders() {
             assert!(count(reports, reason) > 0, "{at}: {reports:?}");
             assert!((1..=CHEATS).contains(accused), "{at}: {accused}");
             assert_eq!(*evidence, 0, "{at}");
-            // One strike for each neighbour: what comes after it is not even read.
+            // One strike for each neighbour: later messages are not even read.
             let pairs = u64::from(CHEATS) * 24;
             let convicted = count(reports, reason);
             assert!(convicted <= pairs, "{at}: {convicted} of {pairs}");
             if fault.contains("rate") {
                 assert!(count(refused, "stranger") > 100, "{at}: {refused:?}");
-                // Who never gets a piece cannot make a bad one of it.
+                // A node that never receives a piece cannot turn it into a bad one.
                 assert!(*accused >= CHEATS - 2, "{at}: {accused}");
             }
         }
@@ -82,7 +83,7 @@ fn floods_cost_little_time_and_no_payload() {
         let flooded = attacked(strategy, mode, flood);
         let (quiet, flooded) = (quiet.summary(), flooded.summary());
         assert_eq!(flooded.delivered_pct, 100.0);
-        // A fifth fewer nodes help, and a megabyte a second comes from each of five neighbours.
+        // A fifth fewer nodes help, and each of five neighbours sends a megabyte per second.
         assert!(
             flooded.t99_ns < quiet.t99_ns.map(|ns| 3 * ns),
             "{strategy}: {flooded:?}"
@@ -103,7 +104,7 @@ fn pieces_that_add_nothing_are_refused_and_their_senders_reported() {
             .map(|reason| count(refused, reason))
             .sum();
         assert!(useless > 1000, "{strategy} {mode}: {refused:?}");
-        // A repeated piece is valid: bad policy, and no proof.
+        // A repeated piece is valid: bad policy, but not proof.
         assert_eq!(*accused, 0);
     }
 }
@@ -130,12 +131,12 @@ fn two_payloads_of_one_duty_are_evidence_at_every_node() {
             outcome.adversity.accused, 0,
             "the source lies, not who passes it on"
         );
-        // Half of the nodes heard of the other payload first; who got which is the source's choice, and
-        // not all need get one: pieces of the second header are not passed on.
+        // Half of the nodes heard of the other payload first. The source chooses which node gets which,
+        // and not all need get one, because pieces of the second header are not forwarded.
         let delivered = outcome.summary().delivered_pct;
         assert!(delivered > 50.0, "{strategy} {mode}: {delivered}");
     }
-    // On a mesh both payloads come to everybody, on a grid to some, and without relays to nobody.
+    // On a mesh both payloads reach every node, on a grid some, and without relays none.
     for (protocol, delivered, evidence) in [
         ("gossip", 100.0, 99),
         ("grid", 100.0, 41),

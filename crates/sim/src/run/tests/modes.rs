@@ -1,9 +1,9 @@
-//! What runs without bytes is what runs with them: the models of the codes against the codes.
+//! Runs without bytes behave like runs with bytes: the models of the codes against the codes.
 
 use super::*;
 use alphorn_scheme::model::{CodeCost, FigureKind};
 
-/// What an operation costs here, for two lengths of a payload.
+/// Costs of operations in these tests, for two payload lengths.
 fn costs() -> String {
     let row = |op: CodeOp| {
         let cost = |m: u64| CodeCost {
@@ -24,8 +24,8 @@ fn costs() -> String {
     serde_json::to_string(&table).unwrap()
 }
 
-/// 50 kB to 64 nodes in eight pieces, which is long enough for coefficients of full size: what a small
-/// coefficient takes hangs on its value, and a model has none.
+/// 50 kB to 64 nodes in eight pieces, which is long enough for coefficients of full size: the cost of
+/// a small coefficient depends on its value, and a model has none.
 fn outcome(strategy: &str, mode: &str, more: &str) -> Outcome {
     let lines = format!(
         "mode = \"{mode}\"\n[graph]\nkind = \"permutations\"\ndegree = 16\n\
@@ -37,14 +37,14 @@ fn outcome(strategy: &str, mode: &str, more: &str) -> Outcome {
     );
     let mut scenario = scenario(64, &protocol, &lines);
     scenario.inputs.insert("c".into(), costs());
-    // A model on one thread does what a code does on several.
+    // A model on one thread behaves like a code on several.
     let threads = if mode == "rank" { 1 } else { 3 };
     let outcome = run(&scenario, 7, &mut OnThreads(threads));
     outcome.unwrap_or_else(|error| panic!("{strategy} {mode} {more}: {error}"))
 }
 
-/// Trap 6: the same events, the same arrivals and the same bytes of every node, with a network
-/// that loses nothing, with one that does, and with neighbours that send what is false.
+/// Trap 6: the same events, arrivals and bytes at every node, with a network that loses nothing, with
+/// one that does, and with neighbours that send false data.
 #[test]
 fn trap_06_models_do_what_codes_do() {
     let loss = "[link]\nloss_ppm = 5000\ntransport = \"window\"\n";
@@ -63,7 +63,7 @@ fn trap_06_models_do_what_codes_do() {
     }
 }
 
-/// A chunk that a node draws itself takes its core, and leaves when it is drawn.
+/// Drawing a chunk takes a core of the node, and the chunk is sent once it is drawn.
 #[test]
 fn a_piece_leaves_when_it_is_drawn() {
     let first_ns = |recode_ns: u64| {

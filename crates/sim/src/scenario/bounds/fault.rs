@@ -1,13 +1,13 @@
-//! The bounds of faults, and which parameters each of them has.
+//! Bounds of fault parameters, and which parameters each kind has.
 
 use super::{Checked, PAYLOAD_BYTES_MAX, TIME_MS_MAX, invalid, range};
 use crate::scenario::{FailsAt, Fault, FaultKind, Post, Restart, Sim, Stop};
 
-/// How many percent of the time or of the bandwidth of others a node may have.
+/// Maximum time or bandwidth factor of a faulty node, in percent of that of other nodes.
 const FACTOR_PCT_MAX: u32 = 100_000;
 
-/// What a kind of fault reads beside its nodes and its time. What it does not read must not be given: it
-/// would be ignored.
+/// Parameters that a kind of fault reads in addition to its nodes and its time. Any other parameter must not be
+/// given, as it would be ignored.
 fn reads(kind: FaultKind) -> &'static [&'static str] {
     match kind {
         FaultKind::Crash => &["restart"],
@@ -29,7 +29,7 @@ fn reads(kind: FaultKind) -> &'static [&'static str] {
 pub(super) fn check(at: &str, fault: &Fault, sim: &Sim) -> Checked {
     let key = |name: &str| format!("{at}.{name}");
     range(&key("share_pct"), fault.share_pct, 0, 100)?;
-    // What begins when the run has ended changes nothing.
+    // A fault that starts after the run has ended has no effect.
     let end_ms = match sim.stop {
         Stop::TimeMs(ms) => ms,
         _ => sim.sim_time_max_ms,
@@ -47,7 +47,7 @@ pub(super) fn check(at: &str, fault: &Fault, sim: &Sim) -> Checked {
     }
     whose(at, fault)?;
     degree(at, fault)?;
-    // These cheat at every publication, whenever that is.
+    // These cheat at every publication, whenever it happens.
     let timeless = matches!(
         fault.kind,
         FaultKind::ClockSkew
@@ -77,12 +77,12 @@ pub(super) fn check(at: &str, fault: &Fault, sim: &Sim) -> Checked {
     }
 }
 
-/// How much of it there is: so much that it changes something. A `late` of 0 ms may be, as the point of a sweep
-/// with which the others are compared.
+/// Checks that the fault is strong enough to have an effect. A `late` of 0 ms is allowed as the baseline of a
+/// sweep.
 fn degree(at: &str, fault: &Fault) -> Checked {
     let key = format!("{at}.factor_pct");
     match fault.kind {
-        // The factor is a share of what there is.
+        // Here the factor is a share.
         FaultKind::DropVotes | FaultKind::LeaveCells | FaultKind::Censor | FaultKind::Withhold => {
             range(&key, fault.factor_pct, 1, 100)
         }
@@ -100,7 +100,7 @@ fn degree(at: &str, fault: &Fault) -> Checked {
     }
 }
 
-/// Its nodes are said in one way.
+/// Checks that the faulty nodes are given in exactly one way.
 fn whose(at: &str, fault: &Fault) -> Checked {
     let key = |name: &str| format!("{at}.{name}");
     let ways = [

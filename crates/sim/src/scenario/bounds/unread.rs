@@ -1,4 +1,4 @@
-//! What would be accepted and then ignored, refused.
+//! Rejects parameters that would be accepted and then ignored.
 
 use super::{Checked, invalid};
 use crate::scenario::{
@@ -36,7 +36,8 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     }
 }
 
-/// What a flood of a protocol does not read, and the rate without which it would do nothing.
+/// Rejects parameters that a flood of this protocol does not read, and a missing rate where the flood would
+/// do nothing without one.
 fn flood(at: &str, fault: &Fault, protocol: &Protocol) -> Checked {
     let Fault {
         rate,
@@ -45,7 +46,7 @@ fn flood(at: &str, fault: &Fault, protocol: &Protocol) -> Checked {
         ..
     } = *fault;
     let payload = fails_at == FailsAt::Payload;
-    // What is sent in place of what its nodes would send, and what has a length of its own.
+    // Whether the flood replaces the nodes' own messages, and whether its messages have a fixed length.
     let (instead, own_bytes) = match protocol {
         Protocol::Horn(_) => (payload, true),
         Protocol::Broadcast(Broadcast { strategy, .. }) if *strategy != Strategy::Gossip => {
@@ -68,7 +69,7 @@ fn flood(at: &str, fault: &Fault, protocol: &Protocol) -> Checked {
     Ok(())
 }
 
-/// What payloads that travel whole do not read: they are sizes.
+/// Rejects what does not apply to payloads that travel whole: they are only sizes.
 fn whole(scenario: &Scenario) -> Checked {
     if scenario.sim.mode == Mode::Bytes {
         let why = "payloads that travel whole are sizes, in mode rank";
@@ -77,7 +78,7 @@ fn whole(scenario: &Scenario) -> Checked {
     Ok(())
 }
 
-/// Ends of phases without the slot that they are of.
+/// Rejects phase offsets without a slot length.
 fn phases(horn: &Horn) -> Checked {
     if horn.slot_ms.is_none() && !horn.offsets_ms.is_empty() {
         let why = "where the phases of slot_ms begin, which is absent";
@@ -86,7 +87,7 @@ fn phases(horn: &Horn) -> Checked {
     Ok(())
 }
 
-/// What the strategy does not read.
+/// Rejects parameters that the strategy does not read.
 fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
     let bare = Broadcast {
         policy: "auto".into(),
@@ -104,8 +105,8 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
     }
 }
 
-/// What nodes of Horn do not read of how pieces travel. It may stand where nothing is coded, so that a sweep
-/// can compare.
+/// Rejects broadcast parameters that nodes of Horn do not read. The table may be given even if nothing is
+/// coded, so that a sweep can compare.
 fn pieces(horn: &Horn) -> Checked {
     let Some(broadcast) = &horn.broadcast else {
         return Ok(());
@@ -122,7 +123,7 @@ fn pieces(horn: &Horn) -> Checked {
     Ok(())
 }
 
-/// What protocols that make their own traffic do not read.
+/// Rejects what does not apply to protocols that generate their own traffic.
 fn own_traffic(scenario: &Scenario) -> Checked {
     let name = scenario.protocol.name();
     if matches!(scenario.sim.stop, Stop::AllDelivered | Stop::T99) {

@@ -1,65 +1,68 @@
-//! What goes wrong.
+//! The faults of a scenario.
 
 use super::hundred;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// What goes wrong.
+    /// Kind of fault.
     pub enum FaultKind {
         /// The nodes stop, and come back after `until_ms` as `restart` says.
         Crash = "crash",
-        /// Computing takes `factor_pct` of its time.
+        /// Computing takes `factor_pct` of its normal time.
         SlowCpu = "slow_cpu",
-        /// Bandwidth is `factor_pct` of its class.
+        /// Bandwidth is `factor_pct` of that of the class.
         SlowLink = "slow_link",
         /// `factor_pct` of the messages are not sent.
         Withhold = "withhold",
-        /// Waste the work of others.
+        /// The nodes waste the work of others.
         Grief = "grief",
-        /// A source that says different things to different peers.
+        /// A source sends different data to different peers.
         Equivocate = "equivocate",
-        /// `rate` messages a second that fail at `fails_at`, of `bytes` each where these are free. Without a
-        /// rate, nodes that send pieces send bad ones in place of their own.
+        /// `rate` messages a second that fail at `fails_at`, each of `bytes` where the size is free. Without a rate,
+        /// nodes that send pieces send bad ones instead of their own.
         InvalidFlood = "invalid_flood",
         /// Everything is sent `delay_ms` later.
         Late = "late",
         /// The clock is `delay_ms` ahead.
         ClockSkew = "clock_skew",
-        /// The other nodes see only these.
+        /// The other nodes see only the faulty nodes.
         Eclipse = "eclipse",
-        /// Lies about what is held and wanted.
+        /// The nodes lie about what they have and want.
         FalseFeedback = "false_feedback",
-        /// A source that commits to what is no payload: shards that are no codeword, chunks of another hash.
+        /// A source commits to something that is not a payload: shards that are not a codeword, or chunks of another
+        /// hash.
         NonCodewordSource = "non_codeword_source",
-        /// A source that gives too few combinations.
+        /// A source sends too few combinations.
         RankDeficientSource = "rank_deficient_source",
-        /// The nodes reach only each other.
+        /// The faulty nodes reach only each other.
         Partition = "partition",
-        /// Aggregators that leave out `factor_pct` of the votes of others.
+        /// Aggregators omit `factor_pct` of the votes of other nodes.
         DropVotes = "drop_votes",
-        /// Collectors that leave out `factor_pct` of the cells.
+        /// Collectors omit `factor_pct` of the cells.
         LeaveCells = "leave_cells",
-        /// Collectors that publish `delay_ms` before their phase, what there is then.
+        /// Collectors publish `delay_ms` before their phase, with what they have by then.
         EarlyCollection = "early_collection",
-        /// Proposers that leave out the collections of `factor_pct` of the committees.
+        /// Proposers omit the collections of `factor_pct` of the committees.
         Censor = "censor",
-        /// Proposers that hold their block back, and the votes of all nodes of the fault for it, until the next block
-        /// is there.
+        /// Proposers withhold their block, and all faulty nodes withhold their votes for it, until the next block is
+        /// out.
         WithholdBlock = "withhold_block",
-        /// A proposer of two blocks, and voters that keep the halves of the others apart with votes that they save.
+        /// A proposer publishes two blocks, and voters keep the two halves of the other voters split with votes that
+        /// they save.
         Balance = "balance",
-        /// Proposers of two blocks and of one two slots later, that justifies the second with votes that allies cast twice.
+        /// Proposers of two blocks, and of one two slots later that justifies the second with votes that allies cast
+        /// twice.
         Bounce = "bounce",
-        /// Voters that sign two votes in a slot.
+        /// Voters sign two votes in a slot.
         EquivocateVotes = "equivocate_votes",
-        /// Voters that vote for as many blocks as they can, and collectors that publish each a ballot.
+        /// Voters vote for as many blocks as they can, and collectors publish a ballot each.
         SplitBallots = "split_ballots",
     }
 }
 
 impl FaultKind {
-    /// Whether nodes with this fault still follow the protocol, only in worse conditions: they are held to its
-    /// rules, and counted with all others.
+    /// Whether nodes with this fault still follow the protocol, only under worse conditions: they are checked against
+    /// its rules and counted with all others.
     pub(crate) fn is_honest(self) -> bool {
         matches!(
             self,
@@ -67,7 +70,7 @@ impl FaultKind {
         )
     }
 
-    /// Whether its nodes make evidence of votes themselves, of cells and committees, and sign it by their rank.
+    /// Whether the faulty nodes build evidence of votes, cells and committees themselves and sign it by rank.
     pub(crate) fn makes_collections(self) -> bool {
         matches!(
             self,
@@ -80,7 +83,7 @@ impl FaultKind {
         )
     }
 
-    /// The post at which Horn's validators misbehave so; none if at any or at none.
+    /// Post at which Horn's validators misbehave in this way; none if at any or at no post.
     pub fn post(self) -> Option<Post> {
         match self {
             FaultKind::DropVotes => Some(Post::Aggregator),
@@ -96,7 +99,7 @@ impl FaultKind {
     }
 }
 
-/// What validators of Horn serve as.
+/// Posts that validators serve at in Horn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Post {
     /// Of a cell.
@@ -118,75 +121,75 @@ impl Post {
     }
 }
 
-/// What the messages of a flood fail at.
+/// The check that the messages of a flood fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailsAt {
-    /// What they bring: a payload that validation refuses, a piece that does not fit its commitment.
+    /// The content: a payload that validation rejects, or a piece that does not fit its commitment.
     #[default]
     Payload,
-    /// Their bytes, which nobody can read.
+    /// Decoding: the bytes are malformed.
     Decoding,
     /// The signature of a header.
     Signature,
 }
 
-/// What a node knows when it comes back.
+/// What a node remembers when it comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
-    /// All that it knew: it was only cut off.
+    /// Everything: it was only disconnected.
     #[default]
     Warm,
-    /// Nothing: it begins anew, and its jobs are lost.
+    /// Nothing: it starts from scratch, and its jobs are lost.
     Cold,
 }
 
-/// A fault, its nodes and its time.
+/// A fault, its nodes and its duration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What goes wrong.
+    /// Kind of fault.
     pub kind: FaultKind,
-    /// Share of the nodes, drawn by the seed.
+    /// Percentage of the nodes, drawn by the seed.
     #[serde(default)]
     pub share_pct: u32,
-    /// Or these nodes.
+    /// Alternatively, exactly these nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<u32>,
-    /// Or the nodes of this share of those who serve at its post while it lasts, in each cell, committee or
-    /// run, drawn by the seed.
+    /// Alternatively, the nodes of this percentage of the validators that serve at its post during the fault, in each
+    /// cell, committee or run, drawn by the seed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub posts_pct: u32,
-    /// Of these cells or committees alone, by number.
+    /// Restricts the fault to these cells or committees, by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<u32>,
-    /// Its begin.
+    /// Start time.
     #[serde(default)]
     pub from_ms: u64,
-    /// Its end; the run's if absent.
+    /// End time; the end of the run if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<u64>,
-    /// How much, in percent.
+    /// Severity, in percent.
     #[serde(default = "hundred")]
     pub factor_pct: u32,
-    /// Messages a second.
+    /// Messages per second.
     #[serde(default)]
     pub rate: u64,
-    /// Bytes of a message.
+    /// Size of a message in bytes.
     #[serde(default)]
     pub bytes: u64,
     /// How late, how early, or how skewed.
     #[serde(default)]
     pub delay_ms: u64,
-    /// What the messages of a flood fail at.
+    /// The check that the messages of a flood fail.
     #[serde(default)]
     pub fails_at: FailsAt,
-    /// Its nodes send their own votes to each other's aggregators alone, and leave out fewer votes of a cell than
-    /// these are.
+    /// The faulty nodes send their own votes only to each other's aggregators, and omit fewer votes from a cell than
+    /// the number of their own there.
     #[serde(default, skip_serializing_if = "is_false")]
     pub hides: bool,
-    /// What the node knows when it comes back.
+    /// What the node remembers when it comes back.
     #[serde(default)]
     pub restart: Restart,
 }
@@ -200,7 +203,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Fault {
-    /// Whether its nodes never send a vote, an aggregate or any other payload.
+    /// Whether the faulty nodes never send a vote, an aggregate or any other payload.
     pub(crate) fn is_silence(&self) -> bool {
         let whole = self.from_ms == 0 && self.until_ms.is_none() && self.factor_pct == 100;
         self.kind == FaultKind::Withhold && whole

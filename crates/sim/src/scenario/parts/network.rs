@@ -3,20 +3,20 @@
 use super::hundred;
 use serde::{Deserialize, Serialize};
 
-/// Who is connected to whom.
+/// Which nodes are connected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Graph {
     /// The union of `degree / 2` random permutations.
     Permutations {
-        /// Neighbours of a node.
+        /// Neighbours per node.
         degree: u32,
     },
-    /// Everybody with everybody.
+    /// Every node with every other.
     Complete {},
-    /// One line `from to` an edge.
+    /// Read from a file with one line `from to` per edge.
     File {
-        /// The file, relative to the scenario.
+        /// Path of the file, relative to the scenario.
         path: String,
     },
 }
@@ -31,22 +31,22 @@ impl Default for Graph {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Latency {
-    /// The same between all nodes.
+    /// The same between all pairs of nodes.
     Constant {
-        /// One way.
+        /// One-way latency.
         ms: u64,
-        /// Mean of an exponential addition, in percent of `ms`.
+        /// Mean of an exponentially distributed addition, in percent of `ms`.
         #[serde(default)]
         jitter_pct: u32,
     },
-    /// By a matrix of regions.
+    /// From a matrix of regions.
     Regions {
         /// Name of the matrix: `libp2p-2025`.
         matrix: String,
-        /// Latency within a region at least; 0 as cited, 15 conservative.
+        /// Minimum latency within a region; 0 as cited, 15 conservative.
         #[serde(default)]
         intra_ms_min: u64,
-        /// Mean of an exponential addition, in percent of the matrix' entry.
+        /// Mean of an exponentially distributed addition, in percent of the matrix entry.
         #[serde(default = "jitter_pct")]
         jitter_pct: u32,
     },
@@ -65,18 +65,18 @@ impl Default for Latency {
     }
 }
 
-/// Order of an uplink.
+/// Scheduling order of an uplink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Uplink {
-    /// By class, then in order.
+    /// By class, then first in, first out.
     #[default]
     Fifo,
-    /// Fair among peers, as parallel streams are.
+    /// Fair among peers, like parallel streams.
     Fair,
 }
 
-/// Whether a connection has a congestion window.
+/// Whether connections have a congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
@@ -91,30 +91,30 @@ pub enum Transport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Link {
-    /// Order of an uplink.
+    /// Scheduling order of the uplink.
     pub uplink: Uplink,
     /// Congestion window.
     pub transport: Transport,
-    /// The window of a new connection.
+    /// Initial window of a new connection.
     pub initial_window_bytes: u64,
-    /// The largest window.
+    /// Maximum window.
     pub window_bytes_max: u64,
-    /// A connection idle for so long starts anew.
+    /// Idle time after which a connection returns to slow start.
     pub idle_reset_ms: u64,
-    /// Packets of 1448 bytes lost, in a million; with a window alone, which sends them again.
+    /// Packets of 1448 bytes lost, per million. Only allowed with a window, which retransmits them.
     pub loss_ppm: u32,
-    /// Bytes around each message.
+    /// Overhead of each message in bytes.
     pub overhead_bytes: u64,
-    /// Bytes of the handshake of a new connection; in horn alone. Publishers make one when they first send to a topic
-    /// of which they are no members, members when they join a topic ahead. If absent all connections exist from
-    /// the begin and joining costs nothing.
+    /// Bytes of the handshake of a new connection, in horn only. Publishers connect when they first send to a topic
+    /// that they are not members of; members connect when they join a topic ahead of time. If absent, all connections
+    /// exist from the start and joining costs nothing.
     pub dial_bytes: Option<u32>,
-    /// Connections that a node of horn may have in a slot; a scenario in which one has more is refused. Unbounded if
-    /// absent.
+    /// Maximum number of connections of a horn node per slot; a scenario in which a node has more is rejected.
+    /// Unbounded if absent.
     pub connections_max: Option<u32>,
-    /// Bytes that wait in a node's uplink at most; what comes then is dropped and counted.
+    /// Maximum bytes queued in a node's uplink; anything beyond is dropped and counted.
     pub node_queue_bytes_max: u64,
-    /// A stream across a partition breaks after so long.
+    /// Time after which a stream across a partition breaks.
     pub partition_break_ms: u64,
 }
 
@@ -142,16 +142,16 @@ impl Default for Link {
 pub struct Class {
     /// Its name.
     pub name: String,
-    /// Its share of the nodes.
+    /// Percentage of the nodes.
     pub share_pct: u32,
-    /// Megabits a second that a node receives.
+    /// Download bandwidth of a node, in megabits per second.
     pub down_mbps: u64,
-    /// Megabits a second that a node sends.
+    /// Upload bandwidth of a node, in megabits per second.
     pub up_mbps: u64,
-    /// Cores of a node.
+    /// Cores per node.
     #[serde(default = "cores")]
     pub cores: u32,
-    /// Time that computing takes, in percent of the table's.
+    /// Computing time, in percent of the table's.
     #[serde(default = "hundred")]
     pub cpu_factor_pct: u32,
 }

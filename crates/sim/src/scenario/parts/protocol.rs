@@ -1,27 +1,27 @@
-//! What the nodes run.
+//! Protocols that nodes can run, and their parameters.
 
 use serde::{Deserialize, Serialize};
 
-/// What the nodes run.
+/// Protocol that the nodes run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Protocol {
-    /// Mesh publish and subscribe.
+    /// Publish and subscribe over a mesh.
     Gossip(Gossip),
-    /// A payload as coded pieces, or whole by gossip to compare.
+    /// A payload as coded pieces, or whole by gossip for comparison.
     Broadcast(Broadcast),
-    /// From the source to everybody.
+    /// From the source to every node.
     Direct(Grid),
-    /// Along rows and columns of a square.
+    /// Along the rows and columns of a square.
     Grid(Grid),
-    /// Votes, aggregates, collections, block.
+    /// Votes, aggregates, collections and the block.
     Horn(Box<Horn>),
     /// Votes gathered up a tree.
     Tree(crate::tree::Tree),
 }
 
 impl Protocol {
-    /// The name in the scenario.
+    /// Name used in the scenario.
     pub fn name(&self) -> &'static str {
         match self {
             Protocol::Gossip(_) => "gossip",
@@ -39,29 +39,29 @@ impl Protocol {
 #[serde(deny_unknown_fields)]
 pub struct Grid {}
 
-/// Mesh publish and subscribe (GossipSub 1.2).
+/// Publish and subscribe over a mesh (GossipSub 1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gossip {
-    /// Peers of a mesh.
+    /// Target number of mesh peers.
     pub mesh: u32,
-    /// Fewer are filled up.
+    /// Below this number the mesh is filled up.
     pub mesh_low: u32,
-    /// More are pruned.
+    /// Above this number the mesh is pruned.
     pub mesh_high: u32,
-    /// Peers that are told identities.
+    /// Number of peers that receive message identities.
     pub lazy: u32,
     /// Time between heartbeats.
     pub heartbeat_ms: u64,
-    /// Heartbeats for which a message can be asked for.
+    /// Heartbeats for which a message can be requested.
     pub history: u32,
-    /// Heartbeats whose messages are announced.
+    /// Heartbeats for which a message is announced.
     pub announced: u32,
-    /// Time for which a message is remembered.
+    /// How long a message identity is remembered.
     pub seen_ms: u64,
-    /// A message of more bytes is refused ahead; 0 never.
+    /// Size above which further copies of a message are declined in advance; 0 for never.
     pub idontwant_bytes: u64,
-    /// Whether a publisher sends to all peers, not only its mesh.
+    /// Whether a publisher sends to all peers rather than only its mesh.
     pub flood_publish: bool,
 }
 
@@ -101,46 +101,46 @@ pub enum Strategy {
 pub struct Broadcast {
     /// How the payload travels.
     pub strategy: Strategy,
-    /// Name of the relay's policy.
+    /// Name of the relay policy.
     #[serde(default = "auto")]
     pub policy: String,
-    /// Source chunks or data shards; by size if absent.
+    /// Number of source chunks or data shards; chosen by size if absent.
     pub chunks: Option<u32>,
-    /// How many peers push to a node ahead of answers, if not the policy's: one number, or three for
-    /// pieces after one, two, and three or more transmissions.
+    /// Number of peers that push to a node without waiting for answers, if not the policy's: one number, or
+    /// three for pieces after one, two, and three or more transmissions.
     pub burst: Option<Burst>,
-    /// Thousandths of a piece that a node sends for each later new one, if not the policy's.
+    /// Thousandths of a piece that a node sends for each later innovative one, if not the policy's.
     pub credit_milli: Option<u32>,
-    /// Payload bytes of a chunk at most, if not the policy's: a longer payload takes more generations.
+    /// Maximum payload bytes per chunk, if not the policy's: a longer payload takes more generations.
     pub chunk_bytes_max: Option<u32>,
-    /// Chunks of a generation that all relays together push to a node at most, in percent of what it
-    /// needs, if not the policy's; 0 = no bound.
+    /// Maximum chunks of a generation that all relays together push to a node, in percent of what it needs, if
+    /// not the policy's; 0 = no bound.
     pub push_pct: Option<u32>,
-    /// Pieces that the source sends in all, if not the policy's.
+    /// Total number of pieces that the source sends, if not the policy's.
     pub source_chunks: Option<u32>,
-    /// How many peers bring a node the header unasked, if not the policy's; 0 = all.
+    /// Number of peers that send a node the header unrequested, if not the policy's; 0 = all.
     pub headers: Option<u32>,
-    /// Pieces that the source sends a peer in a row, if not the policy's.
+    /// Number of consecutive pieces that the source sends a peer, if not the policy's.
     pub source_run: Option<u32>,
-    /// Whether nodes tell each other their ranks, if not the policy's.
+    /// Whether nodes report their ranks to each other, if not the policy's.
     pub feedback: Option<bool>,
-    /// Whether each node deals its peers places in its order; else bursts are drawn by their senders. If
-    /// absent they do, but for nodes of Horn, which deal none.
+    /// Whether each node assigns its peers positions in its order; otherwise the senders draw bursts at random.
+    /// If absent, nodes do, except for nodes of Horn, which assign none.
     pub places: Option<bool>,
-    /// How the source hides. If absent it does not, but for nodes of Horn, which blend in.
+    /// How the source hides. If absent it does not, except for nodes of Horn, which blend in.
     pub source_privacy: Option<SourcePrivacy>,
-    /// Pieces on the way to a peer at most.
+    /// Maximum number of pieces in flight to a peer.
     pub in_flight: Option<u32>,
-    /// Pieces of a peer that wait for verification at most, 8 if absent. A node of Horn takes 64.
+    /// Maximum number of pieces from a peer awaiting verification, 8 if absent. A node of Horn uses 64.
     pub unverified: Option<u32>,
-    /// Time without a new piece after which pieces are asked for, if not that of a node.
+    /// Time without a new piece after which pieces are requested, if not the node's default.
     pub quiet_ms: Option<u32>,
-    /// Peers that are asked at a time, if not as many as a node asks.
+    /// Number of peers asked at a time, if not the node's default.
     pub need_peers: Option<u32>,
 }
 
 impl Broadcast {
-    /// Whether it replaces numbers of the policy.
+    /// Whether any number of the policy is overridden.
     pub(crate) fn replaces(&self) -> bool {
         let numbers = [
             self.chunks,
@@ -160,18 +160,18 @@ fn auto() -> String {
     "auto".into()
 }
 
-/// How many peers push to a node.
+/// Number of peers that push to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Burst {
-    /// After any number of transmissions.
+    /// The same after any number of transmissions.
     Same(u32),
     /// After one, two, and three or more transmissions.
     ByHop([u32; 3]),
 }
 
 impl Burst {
-    /// After one, two, and three or more transmissions.
+    /// Numbers after one, two, and three or more transmissions.
     pub(crate) fn by_hop(self) -> [u32; 3] {
         match self {
             Burst::Same(burst) => [burst; 3],
@@ -184,94 +184,95 @@ impl Burst {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourcePrivacy {
-    /// Not at all.
+    /// It does not hide.
     #[default]
     None,
-    /// It sends what a relay could send.
+    /// It sends only what a relay could send.
     Blend,
-    /// A peer acts as the source.
+    /// A peer acts as the source on its behalf.
     Stem,
 }
 
 words! {
     /// How messages of a topic of Horn travel.
     pub enum Way {
-        /// By a mesh among the members; publishers that are none hand a message to some of them.
+        /// By a mesh among the members; publishers outside the topic hand a message to some of the members.
         Gossip = "gossip",
         /// From the publisher to each member.
         Direct = "direct",
-        /// Along rows and columns of the members; publishers that are none hand a message to one.
+        /// Along rows and columns of the members; publishers outside the topic hand a message to one member.
         Grid = "grid",
-        /// In coded pieces if it is long, else by a mesh; for topics of all nodes.
+        /// In coded pieces if the message is long, otherwise by a mesh; for topics of all nodes.
         Coded = "coded",
     }
 }
 
 words! {
-    /// Which nodes are members of the mesh of a unit: of its votes in a cell, of its aggregates above.
+    /// Which nodes are members of the mesh of a unit: for votes in a cell, for aggregates above it.
     pub enum Subscribers {
-        /// Those that serve in the unit in the slot, and [`Horn::backbone`] others.
+        /// The nodes that serve in the unit in the slot, plus [`Horn::backbone`] others.
         Servers = "servers",
-        /// Those that host a validator of the unit, as `alphorn node` subscribes.
+        /// The nodes that host a validator of the unit, which is how `alphorn node` subscribes.
         Hosts = "hosts",
     }
 }
 
-/// Horn, end to end. Absent numbers follow from the number of validators.
+/// Horn, end to end. Absent numbers are derived from the number of validators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Horn {
     /// Number of validators.
     pub validators: u32,
-    /// Name of a protocol, whose levels, committees, phases and publishers hold unless they are named: `today`,
+    /// Name of a protocol that provides the levels, committees, phases and publishers not given here: `today`,
     /// `strawman`, `horn` or `horn-pq`.
     pub preset: Option<String>,
-    /// Name of a preset of the slot, or `custom:SLOT_MS:OFFSET_MS,..`: slot_ms and offsets_ms in one.
+    /// Name of a slot preset, or `custom:SLOT_MS:OFFSET_MS,..`, which gives slot_ms and offsets_ms together.
     pub slot: Option<String>,
-    /// Length of a slot, with `offsets_ms` in place of a preset.
+    /// Length of a slot, used with `offsets_ms` instead of a preset.
     pub slot_ms: Option<u64>,
-    /// Where the phases begin from the start of the slot, 0 first, and where the last one ends.
+    /// Start of each phase relative to the start of the slot, 0 first, then the end of the last phase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offsets_ms: Vec<u64>,
-    /// Slots of a run.
+    /// Number of slots in a run.
     #[serde(default = "one")]
     pub slots: u32,
-    /// Committees.
+    /// Number of committees.
     pub committees: Option<u32>,
-    /// Subcommittees of a committee.
+    /// Subcommittees per committee.
     pub subcommittees: Option<u32>,
-    /// Units of the next lower level in each unit, from the committee down, in place of `subcommittees`: of
-    /// `[7, 7]` there are three levels of evidence, of `[]` one.
+    /// Number of units of the next lower level in each unit, from the committee down, instead of
+    /// `subcommittees`: `[7, 7]` gives three levels of evidence, `[]` gives one.
     pub fan_out: Option<Vec<u32>>,
-    /// Aggregators of a subcommittee.
+    /// Aggregators per subcommittee.
     pub aggregators: Option<u32>,
-    /// Those who combine evidence of a unit between subcommittees and committees.
+    /// Number of validators that combine the evidence of a unit between subcommittees and committees.
     pub combiners: Option<u32>,
-    /// Collectors of a committee.
+    /// Collectors per committee.
     pub collectors: Option<u32>,
-    /// Selection: `rank` or `lottery`.
+    /// Selection method: `rank` or `lottery`.
     pub selection: Option<String>,
-    /// Which collectors publish: `all`, or `staged`, one after the other while they add enough. By the scheme
-    /// if absent.
+    /// Which collectors publish: `all`, or `staged`, meaning one after the other while each adds enough. Depends
+    /// on the scheme if absent.
     pub publish: Option<String>,
-    /// Staged: the wait between two ranks at each level, from subcommittees up.
+    /// For staged publishing, the wait between two ranks at each level, from subcommittees up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stage_ms: Vec<u32>,
-    /// Time from when the first committee's collectors publish until the last one's do, if not all at once.
+    /// Time between when the first and the last committee's collectors publish, if they do not all publish at
+    /// once.
     pub spread_ms: Option<u32>,
-    /// Whether one piece of evidence proves all collections of a block; as the protocol has it if absent.
+    /// Whether a single piece of evidence proves all collections of a block; the protocol's default if absent.
     pub bundled: Option<bool>,
-    /// Aggregates of a subcommittee in a collection at most.
+    /// Maximum number of aggregates of a subcommittee in a collection.
     pub multiplicity_max: Option<u32>,
-    /// What the fork choice does besides counting latest votes: `lmd` (nothing, by default), `proposer-boost` or
-    /// `view-merge`.
+    /// What the fork choice does in addition to counting latest votes: `lmd` (nothing, the default),
+    /// `proposer-boost` or `view-merge`.
     pub fork_choice: Option<String>,
-    /// Validators that vote, in a million.
+    /// Validators that vote, per million.
     #[serde(default = "million")]
     pub participation_ppm: u32,
     /// Which nodes are members of the mesh of a unit; the servers if absent.
     pub subscribers: Option<Subscribers>,
-    /// Nodes that relay the messages of a unit in addition to the servers.
+    /// Number of nodes that relay the messages of a unit in addition to the servers.
     #[serde(default = "backbone")]
     pub backbone: u32,
     /// How votes travel.
@@ -280,22 +281,22 @@ pub struct Horn {
     /// How aggregates travel.
     #[serde(default = "gossip")]
     pub aggregate_dissemination: Way,
-    /// How collections travel: also `coded`, as a node sends them.
+    /// How collections travel: may also be `coded`, which is how a node sends them.
     #[serde(default = "gossip")]
     pub collection_dissemination: Way,
-    /// How blocks travel, as for collections.
+    /// How blocks travel; the same options as for collections.
     #[serde(default = "gossip")]
     pub block_dissemination: Way,
-    /// Bytes above which what is `coded` travels in pieces; as a node has it if absent.
+    /// Size in bytes above which `coded` messages travel in pieces; the node's default if absent.
     pub broadcast_above: Option<u32>,
-    /// How pieces travel, if not as a node sends them.
+    /// How pieces travel, if not the node's default.
     pub broadcast: Option<Broadcast>,
-    /// The meshes, if not the default ones.
+    /// Parameters of the meshes, if not the defaults.
     pub gossip: Option<Gossip>,
-    /// How it is written who signed: `raw`, `coded` (by default) or `chain`, coded against who voted in the
-    /// slot before.
+    /// How the set of signers is encoded: `raw`, `coded` (the default) or `chain`, coded against the voters of
+    /// the previous slot.
     pub supports: Option<String>,
-    /// Validators who voted in the slot before and not in this one, or the other way round, in a million; for
+    /// Validators that voted in the previous slot but not in this one, or the other way round, per million; for
     /// `chain`.
     pub flip_ppm: Option<u32>,
 }

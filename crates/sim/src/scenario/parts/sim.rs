@@ -1,15 +1,15 @@
-//! Nodes, seeds and when a run ends.
+//! Nodes, seeds and stop condition.
 
 use serde::{Deserialize, Serialize};
 
-/// Nodes, seeds and when a run ends.
+/// Nodes, seeds and stop condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sim {
     /// Seeds as `"1..20"` (both ends included), or one number.
     #[serde(default)]
     pub seeds: Seeds,
-    /// What is really computed.
+    /// What is computed for real.
     #[serde(default)]
     pub mode: Mode,
     /// Number of nodes.
@@ -17,13 +17,13 @@ pub struct Sim {
     /// When a run ends.
     #[serde(default)]
     pub stop: Stop,
-    /// Events of a run at most; more is a failure.
+    /// Maximum number of events in a run; exceeding it is a failure.
     #[serde(default = "events_max")]
     pub events_max: u64,
-    /// Virtual time of a run at most; more is a failure.
+    /// Maximum virtual time of a run; exceeding it is a failure.
     #[serde(default = "sim_time_max_ms")]
     pub sim_time_max_ms: u64,
-    /// Real time of a run at most; more is a failure.
+    /// Maximum wall-clock time of a run; exceeding it is a failure.
     #[serde(default = "wall_time_max_s")]
     pub wall_time_max_s: u64,
 }
@@ -56,7 +56,7 @@ enum SeedsText {
 }
 
 impl Seeds {
-    /// One seed.
+    /// A range of one seed.
     pub fn one(seed: u64) -> Seeds {
         Seeds {
             first: seed,
@@ -64,7 +64,7 @@ impl Seeds {
         }
     }
 
-    /// How many seeds there are.
+    /// Number of seeds in the range.
     pub fn count(self) -> u64 {
         (self.last - self.first).saturating_add(1)
     }
@@ -109,14 +109,14 @@ impl From<Seeds> for String {
     }
 }
 
-/// What is really computed.
+/// What is computed for real.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Payloads are sizes; rows of codes, bitfields and indices are real.
+    /// Payloads are only sizes; code rows, bitfields and indices are real.
     #[default]
     Rank,
-    /// Real bytes and real cryptography, for few nodes.
+    /// Real bytes and real cryptography, for small numbers of nodes.
     Bytes,
 }
 
@@ -124,15 +124,15 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// When nothing is on the way and nobody computes.
+    /// When nothing is in flight and no node is computing.
     #[default]
     Quiescence,
-    /// When every honest node that is up has delivered; what was sent is then truncated.
+    /// When every honest node that is up has delivered; the traffic figures are then truncated.
     AllDelivered,
-    /// When 99 % of them have; what was sent is then truncated.
+    /// When 99 % of them have delivered; the traffic figures are then truncated.
     T99,
     /// At this time.
     TimeMs(u64),
-    /// After so many events.
+    /// After this many events.
     Events(u64),
 }

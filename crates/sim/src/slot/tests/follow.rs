@@ -1,4 +1,4 @@
-//! Blocks that a node is given that has seen nothing else.
+//! Blocks received by a node that has seen nothing else.
 
 use super::*;
 use alphorn_scheme::Bytes;
@@ -18,7 +18,7 @@ fn bundles() -> Model {
     Model::new(table).unwrap()
 }
 
-/// A slot whose block has one piece of evidence.
+/// A slot whose block has a single piece of evidence.
 fn bundled() -> SlotConfig {
     let layout = Layout::new(4096, 2, 2).unwrap();
     let mut config = config_of(&bundles(), layout, 1);

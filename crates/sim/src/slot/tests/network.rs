@@ -11,7 +11,7 @@ use alphorn_types::Time;
 
 const NEVER: Time = Time::MAX;
 
-/// Everybody receives everything, as soon as can be.
+/// Every node receives everything, as soon as possible.
 fn plan(nodes: usize) -> Plan {
     Plan {
         subscriptions: vec![Subscription::All; nodes],
@@ -85,7 +85,7 @@ fn messages_reach_whom_they_are_for_after_the_latency() {
     assert_eq!(network.published(Kind::Collection), counts(1));
 }
 
-/// A deadline that moves is not handed over when it would have been due.
+/// A deadline that has moved is not delivered at its old time.
 #[test]
 fn stale_deadlines_are_ignored() {
     let network = run(vec![
