@@ -1,4 +1,4 @@
-//! Where a peer is: an address with its name, as others dial it.
+//! The address of a peer together with its name, as others dial it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,9 +13,9 @@ use thiserror::Error;
 
 use crate::key::{NodeId, NodeKey};
 
-/// Longest address, in bytes; longer text is not parsed.
+/// Longest address, in bytes. Longer text is not parsed.
 const ADDRESS_BYTES_MAX: usize = 256;
-/// How the text of a node record begins.
+/// Prefix of a node record in text form.
 const RECORD_PREFIX: &str = "enr:";
 /// Longest node record (EIP-778: 300 bytes), in bytes of its text.
 const RECORD_BYTES_MAX: usize = RECORD_PREFIX.len() + 400;
@@ -42,7 +42,7 @@ pub struct Address {
     id: NodeId,
 }
 
-/// Text that is no [`Address`].
+/// Text that is not an [`Address`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
     /// Not a multiaddr at all.
@@ -54,19 +54,19 @@ pub enum AddressError {
          (or ip6)"
     )]
     Form(String),
-    /// No node record, or one that its key did not sign.
+    /// Not a node record, or not signed by its key.
     #[error("node record `{0}`: {1}")]
     Record(String, String),
-    /// A node record that says no address to dial.
+    /// A node record without an address to dial.
     #[error("node record `{0}` must have an IP address with a port for QUIC or TCP")]
     RecordAddress(String),
-    /// Text that is no [`Transport`].
+    /// Text that is not a [`Transport`].
     #[error("transport `{0}` must be quic, tcp or both")]
     Transport(String),
 }
 
 impl Address {
-    /// The address of a peer under a name.
+    /// The addresses of a peer with this name.
     pub fn new(address: SocketAddr, transport: Transport, id: NodeId) -> Vec<Self> {
         let with_name = |multiaddr: Multiaddr| Self {
             multiaddr: multiaddr.with(Protocol::P2p(id.0)),
@@ -81,13 +81,13 @@ impl Address {
         socket
     }
 
-    /// Over what it is dialled.
+    /// The transport over which it is dialled.
     pub(crate) fn transport(&self) -> Transport {
         let (_, transport) = socket_of(&self.multiaddr).expect("every constructor checks the form");
         transport
     }
 
-    /// Whose address it is.
+    /// The peer's identity.
     pub fn id(&self) -> NodeId {
         self.id
     }
@@ -130,12 +130,12 @@ pub(crate) fn socket_of(multiaddr: &Multiaddr) -> Option<(SocketAddr, Transport)
     }
 }
 
-/// So much of a text as an error shows.
+/// The part of a text that an error shows.
 fn beginning(text: &str) -> String {
     text.chars().take(32).collect()
 }
 
-/// The address of a node record.
+/// The address in a node record.
 fn record(text: &str) -> Result<Address, AddressError> {
     let refused = |why: &str| AddressError::Record(beginning(text), why.to_owned());
     if text.len() > RECORD_BYTES_MAX {
@@ -167,8 +167,8 @@ fn record(text: &str) -> Result<Address, AddressError> {
 
 impl NodeKey {
     /// The node record ([EIP-778](https://eips.ethereum.org/EIPS/eip-778)) of a peer with this key, as text
-    /// (`enr:...`): its IP address, and its port under `quic` and `tcp`, or `quic6` and `tcp6` of IPv6. Of two
-    /// records of a key the one with the greater sequence holds.
+    /// (`enr:...`): its IP address, and its port under `quic` and `tcp`, or `quic6` and `tcp6` for IPv6. Of two records
+    /// of a key, the one with the greater sequence is valid.
     pub fn record(&self, address: SocketAddr, transport: Transport, sequence: u64) -> String {
         let (quic, tcp) = match address {
             SocketAddr::V4(_) => ("quic", "tcp"),
@@ -260,12 +260,12 @@ mod tests {
         assert_eq!(six[0].to_string(), format!("/ip6/::1/tcp/1/p2p/{id}"));
     }
 
-    /// The example of EIP-778, whose key is there, too. It says a port for discovery alone.
+    /// The example of EIP-778, which also gives its key. Its only port is for discovery.
     const EXAMPLE: &str = "enr:-IS4QHCYrYZbAKWCBRlAy5zzaDZXJBGkcnh4MHcBFZntXNFrdvJjX04jRzjzCBOonrkTfj499SZ\
         uOh8R33Ls8RRcy5wBgmlkgnY0gmlwhH8AAAGJc2VjcDI1NmsxoQPKY0yuDUmstAHYpMa2_oxVtw0RW_QAdpzBQA8yWM0xOIN1ZHCCdl8";
     const EXAMPLE_KEY: &str = "b71c71a67e1177ad4e901695e1b4b9ee17ae16c6668d313eac2f96dbcda3f291";
 
-    /// The example's key, and a record of it that says `fields`.
+    /// The example's key, and a record of it with `fields`.
     fn signed(fields: impl FnOnce(&mut enr::Builder<SigningKey>)) -> (NodeId, String) {
         let bytes: Vec<u8> = hex::decode(EXAMPLE_KEY).expect("hexadecimal");
         let key = SigningKey::from_slice(&bytes).expect("a key");
@@ -334,7 +334,7 @@ mod tests {
             b.add_value("quic", &9_000_u16);
         });
         assert!(parse(&quic).is_ok());
-        // Each letter by each other one: what is said is signed, and the last letter may have spare bits.
+        // Each letter replaced by each other one: the content is signed, and the last letter may have spare bits.
         for at in RECORD_PREFIX.len()..quic.len() - 1 {
             for other in [b'A', b'-', b'z', b'=', b'!'] {
                 let mut bytes = quic.clone().into_bytes();

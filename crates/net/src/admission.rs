@@ -1,20 +1,20 @@
-//! Who may come in: connections that others make, by address, by network, and in all.
+//! Admission of inbound connections: limits by address, by network, and in total.
 //!
-//! | what is bounded | an address | a network | all | who is excepted |
+//! | limited | per address | per network | total | exceptions |
 //! |---|---|---|---|---|
-//! | handshakes at a time | an eighth | a quarter | three quarters of `pending_in_max` | known addresses share the last quarter |
-//! | connections in a second | a 16th | a quarter | `knocks_per_s_max` | known names have as many of their own |
-//! | connections at a time | an eighth | a quarter | `peers_in_max` without the places of known names | known names |
+//! | handshakes at once | an eighth | a quarter | three quarters of `pending_in_max` | known addresses share the rest |
+//! | connections per second | a 16th | a quarter | `knocks_per_s_max` | known names have as many of their own |
+//! | connections at once | an eighth | a quarter | `peers_in_max` minus slots of known names | known names |
 //!
-//! An address is an IPv4 address or the first 64 bits of an IPv6 one, a network the first 24 or 48 bits.
-//! Addresses and names that this node dials are known. A handshake proves neither, so before its end the
-//! address counts as it is written: who sends from a peer that is known, or in its name, takes what any
-//! address may have and that one's part of the last quarter, in which each known address has as many and at
-//! least one. Loopback, and the addresses that many peers may share, have no bound of their own once the
-//! name is proven: there one computer is many nodes.
+//! An address is an IPv4 address or the first 64 bits of an IPv6 one. A network is the first 24 or 48 bits. Addresses
+//! and names that this node dials are known. A starting handshake proves neither, so until it ends the address counts
+//! as given: a sender that uses a known peer's address, or its name, takes what any address may have plus that peer's
+//! share of the last quarter, which is split equally among known addresses, with at least one each. Loopback, and the
+//! addresses that many peers may share, have no limit of their own once the name is proven, since one host there may
+//! run many nodes.
 //!
-//! Connections in a second are bounded because gossipsub remembers for ten minutes what it held against
-//! a peer that is gone, and names cost nothing.
+//! Connections per second are limited because gossipsub remembers penalties against a departed peer for ten minutes,
+//! and names cost nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -36,15 +36,15 @@ use crate::address::{Address, socket_of};
 use crate::bucket::Bucket;
 use crate::config::{Config, Limits};
 
-/// Seconds whose connections may come at once.
+/// Burst of new connections, in seconds of the rate.
 const BURST_S: u64 = 4;
-/// An address may take one of so many places, and its network one of so many.
+/// An address may take one in this many slots, and so may its network.
 const SHARE_OF_ADDRESS: u32 = 8;
 const SHARE_OF_NETWORK: u32 = 4;
-/// The same of the connections in a second.
+/// The same for connections per second.
 const RATE_OF_ADDRESS: u64 = 16;
 const RATE_OF_NETWORK: u64 = 4;
-/// Addresses and names that are known at most; more than are dialled.
+/// Maximum number of known addresses and names. More than are dialled.
 pub(crate) const KNOWN_MAX: usize = 4_096;
 
 /// Addresses that are counted together.
@@ -54,7 +54,7 @@ enum Origin {
     Network(IpAddr),
 }
 
-/// What an address counts for: its own bounds and those of its network.
+/// The origins of an address: itself and its network.
 fn origins(ip: IpAddr) -> [Origin; 2] {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
@@ -68,7 +68,7 @@ fn origins(ip: IpAddr) -> [Origin; 2] {
     }
 }
 
-/// How many connections there are from where.
+/// Number of connections by origin.
 #[derive(Debug, Default)]
 struct Tally {
     of: BTreeMap<ConnectionId, IpAddr>,
@@ -98,7 +98,7 @@ impl Tally {
         }
     }
 
-    /// Whether an address and its network have their shares of so many places already.
+    /// Whether an address or its network already has its share of this many slots.
     fn is_full(&self, ip: IpAddr, places: u32) -> bool {
         origins(ip).iter().any(|origin| {
             let share = match origin {
@@ -111,12 +111,12 @@ impl Tally {
     }
 }
 
-/// Connections in a second, from where and in all.
+/// Connections per second, by origin and in total.
 #[derive(Debug)]
 struct Rates {
     per_s: u64,
     all: Bucket,
-    /// Those that are not full: `all` lets so few pass that they are few as well.
+    /// The buckets that are not full. They are few, because `all` lets few connections pass.
     of: BTreeMap<Origin, Bucket>,
 }
 
@@ -129,7 +129,7 @@ impl Rates {
         }
     }
 
-    /// Takes a connection of an address, if each of its bounds has one left.
+    /// Takes a connection from an address, if each of its buckets has one left.
     fn take(&mut self, ip: IpAddr, is_shared: bool, now: Instant) -> bool {
         let per_s = self.per_s;
         let full = |origin: &Origin| {
@@ -168,13 +168,13 @@ pub(crate) struct Admission {
     shared: BTreeSet<IpAddr>,
     known: BTreeSet<IpAddr>,
     known_names: BTreeSet<PeerId>,
-    /// Handshakes and connections of others.
+    /// Inbound handshakes and connections.
     pending: Tally,
-    /// Handshakes of known addresses in the places that are kept for them.
+    /// Handshakes of known addresses in the slots reserved for them.
     pending_known: BTreeMap<ConnectionId, IpAddr>,
     connected: Tally,
     rates: Rates,
-    /// Of known names.
+    /// For known names.
     known_rate: Bucket,
 }
 
@@ -201,7 +201,7 @@ impl Admission {
         admission
     }
 
-    /// An address and a name that this node dials.
+    /// Registers an address and a name that this node dials.
     pub(crate) fn know(&mut self, address: &Address) {
         if self.known_names.len() < KNOWN_MAX {
             self.known.insert(address.socket().ip().to_canonical());
@@ -209,23 +209,23 @@ impl Admission {
         }
     }
 
-    /// Connections that others may make within so many seconds: known names, and all others.
+    /// Inbound connections allowed within this many seconds, from known names and all others.
     pub(crate) fn knocks(limits: &Limits, seconds: u64) -> u64 {
         2 * (BURST_S + seconds).saturating_mul(limits.knocks_per_s_max.into())
     }
 
-    /// Whether many nodes may stand behind one address.
+    /// Whether many nodes may share one address.
     fn is_shared(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.shared.contains(&ip)
     }
 
-    /// Places that are kept for known names: as many as there are, a quarter of all at most.
+    /// Slots reserved for known names: one per known name, up to a quarter of the total.
     fn kept(&self) -> u32 {
         let known = u32::try_from(self.known_names.len()).unwrap_or(u32::MAX);
         known.min(self.connected_max / 4)
     }
 
-    /// A handshake begins, in a place for anybody or else in one that is kept for its address.
+    /// Starts a handshake, in an open slot if there is one, otherwise in one reserved for its address.
     fn begin(&mut self, connection: ConnectionId, ip: IpAddr) -> Result<(), Crowd> {
         match self.may_begin(ip) {
             Ok(()) => self.pending.add(connection, ip),
@@ -237,16 +237,16 @@ impl Admission {
         Ok(())
     }
 
-    /// A handshake is over, however it ended.
+    /// Ends a handshake, whatever its outcome.
     fn ended(&mut self, connection: ConnectionId) {
         self.pending.remove(connection);
         self.pending_known.remove(&connection);
     }
 
-    /// Whether a handshake of any address may begin.
+    /// Whether a handshake from any address may start.
     fn may_begin(&self, ip: IpAddr) -> Result<(), Crowd> {
         let all = u32::try_from(self.pending.of.len()).unwrap_or(u32::MAX);
-        // One place is always for anybody.
+        // One slot is always open to any address.
         if all >= (self.pending_max - self.pending_max / 4).max(1) {
             return Err(Crowd::Handshakes);
         }
@@ -256,8 +256,8 @@ impl Admission {
         }
     }
 
-    /// Whether a place for handshakes of a known address is left: each has the same part of the last
-    /// quarter, so that none has another's.
+    /// Whether a slot is left for handshakes of a known address. Each address has an equal part of the last quarter, so
+    /// none can take another's.
     fn is_kept_for(&self, ip: IpAddr) -> bool {
         let kept = self.pending_max as usize / 4;
         let begun = &self.pending_known;
@@ -290,13 +290,13 @@ impl Admission {
 /// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Crowd {
-    /// Too many handshakes at a time.
+    /// Too many concurrent handshakes.
     Handshakes,
-    /// The places of others are kept for peers that are known.
+    /// The remaining slots are reserved for known peers.
     Connections,
-    /// An address or its network has its share.
+    /// An address or its network has used up its share.
     Origin,
-    /// Too many in a second.
+    /// Too many per second.
     Rate,
 }
 
@@ -313,7 +313,7 @@ impl fmt::Display for Crowd {
 
 impl std::error::Error for Crowd {}
 
-/// The address of a connection; all that have none count as one.
+/// The address of a connection. All connections without one count as the same address.
 fn ip_of(address: &Multiaddr) -> IpAddr {
     let ip = socket_of(address).map(|(socket, _)| socket.ip());
     ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_canonical()

@@ -1,25 +1,25 @@
 //! A token bucket.
 //!
-//! Not `governor`'s: its limiters cannot stand still while nobody has them, change their rate and keep
-//! their level, or lend what is there, which [`throttle`](crate::throttle) and the pacing of answers do.
+//! Not `governor`'s: its limiters cannot pause while unused, change their rate while keeping their level, or expose
+//! their level. [`throttle`](crate::throttle) and the pacing of responses need all of these.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lets a number of units pass in a second, and a burst at once.
+/// Lets a number of units pass per second, and a burst at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     per_s: u64,
     burst: u64,
     level: u64,
-    /// Up to when `level` is filled.
+    /// The time up to which `level` is filled.
     at: Instant,
 }
 
 const NS_PER_S: u128 = 1_000_000_000;
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     ///
     /// # Panics
     ///
@@ -34,12 +34,12 @@ impl Bucket {
         }
     }
 
-    /// Lets units flow in again from now on, and none for the time since it was last looked at.
+    /// Resumes refilling from now on, without credit for the time since the last update.
     pub(crate) fn resume(&mut self, now: Instant) {
         self.at = self.at.max(now);
     }
 
-    /// Changes rate and burst. What a larger burst holds more is there at once, nothing else is new.
+    /// Changes rate and burst. The extra capacity of a larger burst is available at once, and nothing else is added.
     pub(crate) fn resize(&mut self, per_s: u64, burst: u64, now: Instant) {
         let level = self.level(now) + burst.saturating_sub(self.burst);
         self.level = level.min(burst);
@@ -55,24 +55,24 @@ impl Bucket {
             self.at = self.at.max(now);
         } else if gained > 0 {
             self.level += gained as u64;
-            // Only the time of whole units is used up, so slow buckets fill as well.
+            // Only the time for whole units is used up, so slow buckets fill as well.
             let used = gained * NS_PER_S / u128::from(self.per_s);
             self.at += Duration::from_nanos(used as u64);
         }
         self.level
     }
 
-    /// Whether it holds its burst by now.
+    /// Whether it holds its full burst by now.
     pub(crate) fn is_full(&mut self, now: Instant) -> bool {
         self.level(now) == self.burst
     }
 
-    /// Takes units out, as many as there are at most.
+    /// Takes units out, at most as many as there are.
     pub(crate) fn take(&mut self, units: u64) {
         self.level = self.level.saturating_sub(units);
     }
 
-    /// Takes units out if all of them are there.
+    /// Takes units out if all of them are available.
     pub(crate) fn try_take(&mut self, units: u64, now: Instant) -> bool {
         let enough = self.level(now) >= units;
         if enough {
@@ -81,7 +81,7 @@ impl Bucket {
         enough
     }
 
-    /// Time until there are so many units, or the burst if that is less.
+    /// Time until this many units are available, or the burst if that is less.
     pub(crate) fn wait(&self, units: u64) -> Duration {
         let missing = units.min(self.burst).saturating_sub(self.level);
         let ns = u128::from(missing) * NS_PER_S / u128::from(self.per_s) + 1;
@@ -89,11 +89,11 @@ impl Bucket {
     }
 }
 
-/// Waits until so many units may pass that several tasks share.
+/// Waits until this many units may pass, with a bucket shared by several tasks.
 pub(crate) async fn pace(shared: &Mutex<Bucket>, units: u64) {
     loop {
         let wait = {
-            // A bucket is whole after a panic as well.
+            // The bucket stays consistent even after a panic.
             let mut bucket = shared.lock().unwrap_or_else(PoisonError::into_inner);
             if bucket.try_take(units, Instant::now()) {
                 return;
@@ -123,7 +123,7 @@ mod tests {
             }
         }
         assert_eq!(passed, 1000);
-        // A long silence fills it to the burst and no further; time going back gives nothing.
+        // A long silence fills it to the burst and no further. Time going back adds nothing.
         let later = start + Duration::from_secs(3600);
         assert_eq!(bucket.level(later), 50);
         bucket.take(60);

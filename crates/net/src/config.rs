@@ -12,16 +12,16 @@ use crate::frame::{CHUNK_BYTES_LIMIT, REQUEST_BYTES_LIMIT};
 use crate::key::NodeKey;
 use alphorn_types::{Kind, NetworkDigest};
 
-/// One value for each kind of topic.
+/// One value per kind of topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerKind<T> {
-    /// Of blocks.
+    /// For blocks.
     pub block: T,
-    /// Of collections.
+    /// For collections.
     pub collection: T,
-    /// Of the aggregates of one committee.
+    /// For the aggregates of one committee.
     pub aggregate: T,
-    /// Of the votes of one cell.
+    /// For the votes of one cell.
     pub vote: T,
 }
 
@@ -52,7 +52,7 @@ impl<T: Copy> PerKind<T> {
 pub struct Listen {
     /// Interface and port; port 0 asks the system for a free one.
     pub address: SocketAddr,
-    /// Which transports.
+    /// The transport protocols.
     pub transport: Transport,
 }
 
@@ -67,7 +67,7 @@ pub struct RequestProtocol {
     pub chunk_bytes_max: usize,
     /// Most chunks of a response.
     pub chunks_max: usize,
-    /// All chunks of a response together, in bytes.
+    /// Longest response in total, in bytes.
     pub response_bytes_max: usize,
 }
 
@@ -75,45 +75,45 @@ pub struct RequestProtocol {
 /// that differ for anonymous messages of up to 16 MiB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gossip {
-    /// Peers that a mesh aims at (D).
+    /// Target number of mesh peers (D).
     pub mesh: usize,
-    /// Below it peers are grafted.
+    /// Below this number peers are grafted.
     pub mesh_low: usize,
-    /// Above it peers are pruned.
+    /// Above this number peers are pruned.
     pub mesh_high: usize,
     /// Time between heartbeats, in ms.
     pub heartbeat_ms: u64,
     /// Additional time before the first heartbeat, in ms.
     pub heartbeat_initial_delay_ms: u64,
-    /// Heartbeats that a message stays in the cache; a verdict is due within them.
+    /// Heartbeats for which a message stays in the cache. A verdict is due within them.
     pub history: usize,
     /// Heartbeats whose messages are advertised.
     pub history_gossip: usize,
     /// Slots for which a message counts as seen.
     pub seen_slots: u32,
-    /// Messages above this length are announced to the mesh before they are forwarded, in bytes.
+    /// Messages longer than this are announced to the mesh before they are forwarded, in bytes.
     pub idontwant_bytes_min: usize,
 }
 
-/// How much of anything may exist at a time.
+/// Upper bounds on everything that can accumulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Connections in all, one for each peer; [`PEERS_MAX`] at most.
+    /// Connections in total, one per peer. [`PEERS_MAX`] at most.
     pub peers_max: u32,
-    /// Connections that others made.
+    /// Inbound connections.
     pub peers_in_max: u32,
-    /// Incoming connections that are not yet established; no address has more than an eighth of them.
+    /// Incoming connections that are not yet established. No address has more than an eighth of them.
     pub pending_in_max: u32,
     /// Outgoing connections that are not yet established.
     pub pending_out_max: u32,
-    /// Connections that peers which are not known may make in a second, and as many that are; four
-    /// times as many at once.
+    /// Connections per second accepted from unknown peers, and the same number again from known peers. Bursts may be
+    /// four times as large.
     pub knocks_per_s_max: u32,
-    /// Memory of the whole process above which no connection is made, in bytes.
+    /// Process memory above which no connection is made, in bytes.
     pub process_bytes_max: usize,
-    /// What is read from one peer in a second, in bytes; the rest waits at its sender.
+    /// Bytes read from one peer per second. The rest waits at the sender.
     pub peer_bytes_per_s_max: u64,
-    /// Topics that one peer may subscribe to; [`SUBSCRIPTIONS_LIMIT`] at most.
+    /// Topics that one peer may subscribe to. [`SUBSCRIPTIONS_LIMIT`] at most.
     pub subscriptions_max: usize,
     /// Messages and frames that wait for their reader.
     pub inbox_messages_max: usize,
@@ -121,37 +121,38 @@ pub struct Limits {
     pub inbox_bytes_max: usize,
     /// Publications that wait for the network thread.
     pub outbox_messages_max: usize,
-    /// How many of them only [`Priority::Duty`](crate::Priority::Duty) may use.
+    /// How many of these only [`Priority::Duty`](crate::Priority::Duty) may use.
     pub outbox_reserved: usize,
-    /// The same, in bytes.
+    /// Limit on publications that wait, in bytes.
     pub outbox_bytes_max: usize,
-    /// Messages that wait for a verdict, those of the inbox among them; [`TOKENS_LIMIT`] at most.
+    /// Messages that wait for a verdict, including those in the inbox. [`TOKENS_LIMIT`] at most.
     pub tokens_max: usize,
     /// Requests in flight with one peer, in each direction.
     pub requests_per_peer_max: usize,
-    /// Requests in flight in all, in each direction; a quarter of those of peers is for peers that this
+    /// Requests in flight in total, in each direction. A quarter of the inbound ones is reserved for peers that this
     /// node dials.
     pub requests_max: usize,
-    /// Time for a request and its response, in ms.
+    /// Timeout for a request and its response, in ms.
     pub request_timeout_ms: u64,
-    /// Largest sum of the responses that may still come, and of those that wait to be sent, in bytes; of the
-    /// latter a quarter is for peers that this node dials, as far as others still get the longest one.
+    /// Limit on the total size of the responses that may still arrive, and of those that wait to be sent, in bytes. A
+    /// quarter of the latter is reserved for peers that this node dials, as long as others can still get the longest
+    /// response.
     pub responses_bytes_max: usize,
-    /// What is served to one peer in a second, in bytes.
+    /// Bytes served to one peer per second.
     pub serve_bytes_per_s_max: u64,
-    /// The same to all peers together.
+    /// Bytes served to all peers together per second.
     pub serve_all_bytes_per_s_max: u64,
-    /// Requests of one peer in a second that are looked at; twice as many at once.
+    /// Requests of one peer handled per second, with bursts of twice as many.
     pub requests_per_s_max: u32,
-    /// Frames of the broadcast protocol that are read from one peer in a second, and as many at once; the
-    /// rest waits at its sender. Pieces of a broadcast have kilobytes, so an honest peer comes to its
-    /// bytes before; this bounds what short ones cost whoever takes them.
+    /// Frames of the broadcast protocol that are read from one peer per second, which is also the burst. The rest waits
+    /// at the sender. Pieces of a broadcast are kilobytes long, so an honest peer reaches its byte limit first. This
+    /// limit bounds what short frames cost the receiver.
     pub frames_per_s_max: u32,
     /// Longest frame of the broadcast protocol, in bytes.
     pub frame_bytes_max: usize,
     /// Frames that wait to be sent to one peer, in bytes.
     pub send_queue_bytes_max: usize,
-    /// The same, as a number.
+    /// Frames that wait to be sent to one peer.
     pub send_queue_frames_max: usize,
     /// How long a banned peer stays away, in ms.
     pub ban_ms: u64,
@@ -160,43 +161,43 @@ pub struct Limits {
 /// Everything that a network needs to start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Names the peer.
+    /// Identifies the peer.
     pub key: NodeKey,
-    /// Name and version of the program, told to peers.
+    /// Name and version of the program, as sent to peers.
     pub agent: String,
-    /// Names the network: part of every topic; peers of another one are sent away.
+    /// Identifies the network. Part of every topic. Peers of another network are disconnected.
     pub network: NetworkDigest,
-    /// Where to listen; nowhere if empty.
+    /// Where to listen. Nowhere if empty.
     pub listen: Vec<Listen>,
-    /// Who is dialled, and again when lost.
+    /// Peers to dial, and to redial when the connection is lost.
     pub peers: Vec<Address>,
-    /// Committees of the layout; topics of others are refused.
+    /// Committees of the layout. Topics of others are refused.
     pub committees: u16,
     /// Subcommittees of each committee.
     pub subcommittees: u16,
-    /// Units of each committee in which aggregates are combined, of all levels together.
+    /// Units of each committee in which aggregates are combined, over all levels.
     pub combining_units: u16,
     /// Length of a slot, in ms.
     pub slot_ms: u64,
     /// Longest message of each kind, in bytes.
     pub topic_bytes_max: PerKind<usize>,
-    /// Messages that are expected on one topic in a slot; a peer may bring twice as many.
+    /// Messages expected on one topic per slot. A peer may send twice as many.
     pub topic_messages_per_slot: PerKind<u32>,
     /// The request protocols.
     pub requests: Vec<RequestProtocol>,
-    /// Addresses that many peers may share without a penalty, beside loopback.
+    /// Addresses that many peers may share without a penalty, in addition to loopback.
     pub colocation_allowed: Vec<IpAddr>,
-    /// How gossip runs.
+    /// Gossip parameters.
     pub gossip: Gossip,
-    /// How much of anything may exist at a time.
+    /// Upper bounds on everything that can accumulate.
     pub limits: Limits,
 }
 
-/// The most that [`Limits::tokens_max`] may be.
+/// The largest allowed [`Limits::tokens_max`].
 pub const TOKENS_LIMIT: usize = 1 << 20;
-/// The most that [`Limits::subscriptions_max`] may be.
+/// The largest allowed [`Limits::subscriptions_max`].
 pub const SUBSCRIPTIONS_LIMIT: usize = 1 << 17;
-/// Most connections that [`Limits::peers_max`] allows.
+/// The largest allowed [`Limits::peers_max`].
 pub const PEERS_MAX: u32 = 1024;
 
 const KIB: usize = 1024;
@@ -251,7 +252,7 @@ impl Default for Limits {
     }
 }
 
-/// What a configuration cannot be.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A number outside its range.
@@ -259,30 +260,30 @@ pub enum ConfigError {
     Range {
         /// The field.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: u64,
-        /// The least that it may be.
+        /// The smallest allowed value.
         min: u64,
-        /// The most that it may be.
+        /// The largest allowed value.
         max: u64,
     },
-    /// A request protocol whose name is no name.
+    /// A request protocol has an invalid name.
     #[error(
         "request protocol `{0}`: the name must be 1 to 32 lower-case letters, digits and `_`, \
          and no two may be equal"
     )]
     RequestName(String),
-    /// The program's name is too long to be told.
+    /// The agent string is too long to send.
     #[error("agent has {0} bytes, must have 1 to {AGENT_BYTES_MAX} printable ASCII characters")]
     Agent(usize),
 }
 
-/// Longest name of a program that is told to peers or taken from them, in bytes.
+/// Longest agent string that is sent to peers or accepted from them, in bytes.
 pub(crate) const AGENT_BYTES_MAX: usize = 64;
 
 impl Config {
-    /// A network that listens nowhere and knows nobody, with every limit at its default: messages of
-    /// at most 8 KiB (votes), 2 MiB (aggregates) and 16 MiB (collections and blocks), slots of 4 s.
+    /// A network that listens nowhere and knows no peers, with every limit at its default: messages of at most 8 KiB
+    /// (votes), 2 MiB (aggregates) and 16 MiB (collections and blocks), and slots of 4 s.
     pub fn new(key: NodeKey, network: NetworkDigest) -> Self {
         Self {
             key,

@@ -1,4 +1,4 @@
-//! Who is dialled, and when again.
+//! Which peers are dialled, and when to retry.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,39 +8,40 @@ use libp2p::{Multiaddr, PeerId};
 
 use crate::address::Address;
 
-/// Peers that are dialled.
+/// Maximum number of peers that are dialled.
 const TARGETS_MAX: usize = 4096;
 
-/// Addresses of one of them; the first ones stay.
+/// Maximum number of addresses per peer. The first ones stay.
 const ADDRESSES_MAX: usize = 8;
 
-/// The first pause after a failure; doubled after each, up to the last. It begins short: the first
-/// attempt of a peer that was killed and started anew frees its place at its peers.
+/// The first pause after a failure. It is doubled after each failure, up to the maximum. It starts
+/// short because the first attempt of a peer that was killed and restarted frees its slot at its
+/// peers.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// A peer that was connected for so long is no failure when it is lost.
+/// Losing a peer that was connected for at least this long does not count as a failure.
 const STAYED: Duration = Duration::from_secs(10);
 
-/// An attempt that has no end by then has failed.
+/// An attempt without an outcome by then has failed.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
 
-/// Of two peers that know each other one waits so long before it dials: when both dial at the same
-/// instant, each refuses the other's connection as the second one.
+/// Of two peers that know each other, one waits this long before it dials. If both dial at the same
+/// instant, each refuses the other's connection as a second one.
 const COURTESY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Target {
     addresses: Vec<Multiaddr>,
-    /// Which of them is tried next. They are tried one after the other, QUIC before TCP where they
-    /// were added so, and then there is a pause.
+    /// The next address to try. Addresses are tried one after the other, QUIC before TCP if added
+    /// in that order, followed by a pause.
     next: usize,
     connected: bool,
     due: Instant,
     pause: Duration,
 }
 
-/// The peers that are dialled until they are connected, and again when lost.
+/// The peers to dial until connected, and to redial when lost.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     own: PeerId,
@@ -59,7 +60,7 @@ impl Dialer {
         }
     }
 
-    /// Adds an address; false if there is no room or it is this node's own.
+    /// Adds an address. Returns false if there is no room or it is this node's own.
     pub(crate) fn add(&mut self, address: &Address, now: Instant) -> bool {
         let id = address.id().0;
         if id == self.own || (self.targets.len() >= TARGETS_MAX && !self.targets.contains_key(&id))
@@ -86,7 +87,7 @@ impl Dialer {
         true
     }
 
-    /// The peers to dial now and where, at most `count_max`, longest overdue first.
+    /// The peers to dial now and their addresses, at most `count_max`, longest overdue first.
     pub(crate) fn due(
         &mut self,
         now: Instant,
@@ -124,7 +125,7 @@ impl Dialer {
         dials
     }
 
-    /// An attempt failed: the next address is tried at once, if the round has one left.
+    /// An attempt failed. The next address is tried at once, if the round has one left.
     pub(crate) fn failed(&mut self, id: &PeerId, now: Instant) {
         if let Some(target) = self.targets.get_mut(id)
             && target.next > 0
@@ -133,7 +134,7 @@ impl Dialer {
         }
     }
 
-    /// A peer is connected, by whoever dialled.
+    /// A peer connected, whichever side dialled.
     pub(crate) fn connected(&mut self, id: &PeerId) {
         if let Some(target) = self.targets.get_mut(id) {
             target.connected = true;
@@ -141,7 +142,7 @@ impl Dialer {
         }
     }
 
-    /// A peer is lost. One that stayed for a while is dialled soon, any other after its pause.
+    /// A peer was lost. One that stayed for a while is redialled soon, any other after its pause.
     pub(crate) fn lost(&mut self, id: &PeerId, now: Instant, stayed: Duration) {
         let draw = self.draw();
         if let Some(target) = self.targets.get_mut(id) {
@@ -158,15 +159,14 @@ impl Dialer {
         vary(pause, self.draw())
     }
 
-    /// A number that nobody can foresee: the keys of the standard hash come from the system.
+    /// An unpredictable number: the keys of the standard hash come from the system.
     fn draw(&mut self) -> u64 {
         self.draws += 1;
         self.jitter.hash_one(self.draws)
     }
 }
 
-/// A pause made longer by up to a quarter, so that peers that were lost together do not come back
-/// together.
+/// Lengthens a pause by up to a quarter, so that peers lost together do not come back together.
 fn vary(pause: Duration, draw: u64) -> Duration {
     pause + pause.mul_f64((draw % 1024) as f64 / 4096.0)
 }

@@ -1,4 +1,4 @@
-//! What a network tells its driver.
+//! Events that a network reports to its driver.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,66 +10,66 @@ use crate::address::Transport;
 use crate::key::NodeId;
 use alphorn_types::TopicName;
 
-/// A peer, numbered for the time of its connection; no number is used twice.
+/// A peer, numbered for the duration of its connection. No number is reused.
 pub type Peer = u64;
 
 /// A gossip message that passed every check that needs no knowledge of its content.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// The neighbour that handed it over, not its author.
+    /// The neighbour that delivered it, not its author.
     pub peer: Peer,
-    /// The topic; its network, committee and subcommittee exist.
+    /// The topic. Its network, committee and subcommittee exist.
     pub topic: TopicName,
-    /// Names it in [`Handle::verdict`](crate::Handle::verdict).
+    /// Identifies it in [`Handle::verdict`](crate::Handle::verdict).
     pub token: u64,
-    /// When it came; gossip forgets it `Config::verdict_time` later.
+    /// When it arrived. Gossip forgets it `Config::verdict_time` later.
     pub(crate) arrival: Instant,
     /// The bytes, at most as many as the kind of topic allows.
     pub data: Arc<[u8]>,
 }
 
-/// What happened.
+/// An event of the network.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A listener has its address.
     Listening {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// QUIC or TCP.
         transport: Transport,
     },
-    /// A peer is connected.
+    /// A peer connected.
     PeerUp {
         /// Its number.
         peer: Peer,
-        /// Who it is.
+        /// Its identity.
         id: NodeId,
-        /// Where it is.
+        /// Its address.
         address: SocketAddr,
-        /// Whether this node dialled.
+        /// Whether this node dialled it.
         outbound: bool,
     },
-    /// A peer is gone. Messages that it brought before may still follow.
+    /// A peer disconnected. Messages that it sent before may still follow.
     PeerDown {
         /// The peer.
         peer: Peer,
-        /// Why.
+        /// The reason.
         reason: DownReason,
     },
     /// A gossip message, which waits for a verdict.
     Message(Message),
-    /// A peer asks.
+    /// A peer sent a request.
     Request {
         /// The peer.
         peer: Peer,
-        /// Names the question in [`Handle::respond`](crate::Handle::respond).
+        /// Identifies the request in [`Handle::respond`](crate::Handle::respond).
         channel: u64,
         /// The name of the protocol.
         protocol: Arc<str>,
-        /// The question.
+        /// The payload of the request.
         data: Arc<[u8]>,
     },
-    /// The end of a request; each accepted one has exactly one.
+    /// The end of a request. Each accepted one has exactly one.
     Response {
         /// The peer that was asked.
         peer: Peer,
@@ -85,8 +85,8 @@ pub enum Event {
         /// The bytes.
         data: Arc<[u8]>,
     },
-    /// Frames to a peer have left the queue: sent, cancelled, or lost with a stream that broke, took too
-    /// long or is not spoken by the peer.
+    /// Frames to a peer have left the queue: sent, cancelled, or lost with a stream that broke, took too long or is not
+    /// supported by the peer.
     SendReady {
         /// The peer.
         peer: Peer,
@@ -99,13 +99,13 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DownReason {
-    /// The peer closed it, or nothing came for too long, or the transport broke.
+    /// The peer closed it, it timed out, or the transport broke.
     Lost,
     /// It was banned.
     Banned,
-    /// The operator blocks it.
+    /// The operator blocked it.
     Blocked,
-    /// It belongs to another network, or did not say to which.
+    /// It belongs to another network, or did not state its network.
     OtherNetwork,
 }
 
@@ -127,7 +127,7 @@ impl DownReason {
 /// Why a request has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RequestError {
-    /// The peer is not connected, or was lost meanwhile.
+    /// The peer is not connected, or was lost in the meantime.
     #[error("peer is not connected")]
     Disconnected,
     /// No response in time.

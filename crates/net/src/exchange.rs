@@ -1,8 +1,8 @@
 //! The part of a connection that is not gossip: frames of the broadcast protocol, and requests.
 //!
-//! Each stream is a small task inside the handler of its connection. Tasks take from and give to the
-//! queues that they share with the driver, so neither the swarm nor another connection waits for
-//! them, and all of them end with the connection.
+//! Each stream is a small task inside the handler of its connection. Tasks exchange data with queues that they share
+//! with the driver, so neither the swarm nor another connection waits for them, and all of them end with the
+//! connection.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -34,14 +34,14 @@ use libp2p::{Multiaddr, PeerId};
 /// The broadcast protocol.
 const BROADCAST: StreamProtocol = StreamProtocol::new("/alphorn/broadcast/1");
 
-/// Time to agree on the protocol of a stream.
+/// Time to negotiate the protocol of a stream.
 const NEGOTIATION_TIME: Duration = Duration::from_secs(5);
 
-/// How often a connection opens its streams for frames again after they broke; then it ends, since it
-/// would look as if it carried them.
+/// How often a connection reopens its broken frame streams. After that it is closed, since it would only appear to
+/// carry frames.
 const REOPENED_MAX: usize = 16;
 
-/// The names of the protocols: broadcast, and the requests in the order of the configuration.
+/// The protocol names: broadcast, then the requests in the order of the configuration.
 type Protocols = Arc<[StreamProtocol]>;
 
 fn protocols(shared: &Shared) -> Protocols {
@@ -52,7 +52,7 @@ fn protocols(shared: &Shared) -> Protocols {
     std::iter::once(BROADCAST).chain(requests).collect()
 }
 
-/// Offers some protocols, and gives the stream with the index of the chosen one.
+/// Offers several protocols, and returns the stream with the index of the chosen one.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer(Protocols);
 
@@ -75,7 +75,7 @@ impl InboundUpgrade<Stream> for Offer {
     }
 }
 
-/// Asks for one protocol.
+/// Requests one protocol.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish(StreamProtocol);
 
@@ -98,18 +98,18 @@ impl OutboundUpgrade<Stream> for Wish {
     }
 }
 
-/// What a stream is opened for.
+/// Purpose of an opened stream.
 #[derive(Debug)]
 pub(crate) enum Purpose {
     Frames,
     Question(Question),
 }
 
-/// Frames do not get through to the peer: the connection is to end.
+/// Frames do not get through to the peer, so the connection must end.
 #[derive(Debug)]
 pub(crate) struct Spent;
 
-/// What a task leaves behind.
+/// The outcome of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ended {
     FrameWriter,
@@ -128,13 +128,13 @@ pub(crate) struct Handler {
     is_known: bool,
     queue: Arc<FrameQueue>,
     served: Arc<Mutex<Bucket>>,
-    /// Frames of the peer that are read.
+    /// Limits the frames read from the peer.
     frames: Arc<Mutex<Bucket>>,
-    /// Requests of the peer that are looked at.
+    /// Limits the requests accepted from the peer.
     asked: Bucket,
     to_open: VecDeque<Purpose>,
     tasks: FuturesUnordered<BoxFuture<'static, Ended>>,
-    /// Streams of the peer that are open, by what they carry.
+    /// Open streams of the peer, by what they carry.
     readers: usize,
     answers: usize,
     reopened: usize,
@@ -182,7 +182,7 @@ impl Handler {
             return;
         };
         let Some(request) = index.checked_sub(1) else {
-            // A peer opens as many as this node does; more would only take memory.
+            // A peer opens as many as this node does. More would only take memory.
             if self.readers < STREAMS {
                 self.readers += 1;
                 let rate = Arc::clone(&self.frames);
@@ -204,7 +204,7 @@ impl Handler {
             let task = answer(stream, request, caller, served, shared);
             self.spawn(task, Ended::Answer);
         } else {
-            // The stream is reset: the asker knows the limits.
+            // The stream is reset: the requester knows the limits.
             shared.counters.dropped(DropReason::Requests);
         }
     }
@@ -328,17 +328,17 @@ impl ConnectionHandler for Handler {
     }
 }
 
-/// Makes the handlers and brings them questions.
+/// Creates the handlers and passes requests to them.
 pub(crate) struct Behaviour {
     shared: Arc<Shared>,
     protocols: Protocols,
-    /// Whom this node dials.
+    /// Peers that this node dials.
     known: BTreeSet<PeerId>,
     next_peer: Peer,
-    /// The numbers of connections that the service has not seen yet, newest last; at most as many as
-    /// the swarm establishes between two of its events.
+    /// The numbers of connections that the service has not seen yet, newest last. At most as many as the swarm
+    /// establishes between two of its events.
     numbered: VecDeque<(ConnectionId, Peer)>,
-    /// Questions to connections, and those that are to end.
+    /// Requests for connections, and connections to close.
     to_swarm: VecDeque<ToSwarm<Infallible, Question>>,
 }
 
@@ -355,20 +355,21 @@ impl Behaviour {
         }
     }
 
-    /// This node dials that one: from its next connection on strangers cannot take all that it may ask for.
+    /// Marks a peer as dialled by this node. From its next connection on, strangers cannot use up all that it may ask
+    /// for.
     pub(crate) fn know(&mut self, address: &Address) {
         if self.known.len() < KNOWN_MAX {
             self.known.insert(address.id().0);
         }
     }
 
-    /// The number of a connection that was just established; forgets older ones.
+    /// Returns the number of a connection that was just established, and drops older ones.
     pub(crate) fn number(&mut self, connection: ConnectionId) -> Option<Peer> {
         let at = self.numbered.iter().position(|(id, _)| *id == connection)?;
         self.numbered.remove(at).map(|(_, peer)| peer)
     }
 
-    /// Sends a question to a connection.
+    /// Sends a request to a connection.
     pub(crate) fn ask(&mut self, id: PeerId, connection: ConnectionId, question: Question) {
         self.to_swarm.push_back(ToSwarm::NotifyHandler {
             peer_id: id,
@@ -412,7 +413,7 @@ impl NetworkBehaviour for Behaviour {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        // Nobody else is dialled.
+        // Only known peers are dialled.
         Ok(self.handler(connection, true))
     }
 
@@ -461,7 +462,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        // When the last reopening is spent, those before it are not waited for.
+        // Once the last reopening is used up, earlier ones are not waited for.
         assert_eq!(opened, REOPENED_MAX + 1);
     }
 }

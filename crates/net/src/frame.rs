@@ -1,33 +1,33 @@
-//! Frames on a stream: `length || payload`, or `code || length || payload` where a frame says how
-//! it is meant. The length is an unsigned LEB128 number in its shortest form.
+//! Frames on a stream: `length || payload`, or `code || length || payload` where a frame has a
+//! type. The length is an unsigned LEB128 number in its shortest form.
 //!
-//! The decoder holds no socket: bytes are pushed in whatever pieces they come.
+//! The decoder holds no socket: bytes are pushed in pieces of any size.
 
 use thiserror::Error;
 
-/// No request is longer, in bytes.
+/// Longest possible request, in bytes.
 #[cfg(feature = "swarm")]
 pub(crate) const REQUEST_BYTES_LIMIT: usize = 64 * 1024;
 
-/// No chunk of a response is longer, in bytes.
+/// Longest possible chunk of a response, in bytes.
 #[cfg(any(test, feature = "swarm"))]
 pub(crate) const CHUNK_BYTES_LIMIT: usize = 16 * 1024 * 1024 + 64 * 1024;
 
 /// Bytes of the longest length: 2^28 - 1 is far above every limit.
 const LENGTH_BYTES_MAX: u32 = 4;
 
-/// Most bytes reserved before any has come; the buffer grows with what comes.
+/// Most bytes reserved before any arrive. The buffer grows with the data.
 const RESERVED_BYTES: usize = 8 * 1024;
 
-/// A stream that is no sequence of frames.
+/// A stream that is not a sequence of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The length is above its limit.
     #[error("frame of {length} bytes, must have at most {bytes_max}")]
     Long {
-        /// What the frame says.
+        /// The length in the frame.
         length: usize,
-        /// What the protocol allows.
+        /// The maximum of the protocol.
         bytes_max: usize,
     },
     /// The length does not end, or is not in its shortest form.
@@ -38,10 +38,10 @@ pub enum FrameError {
     Cut(usize),
 }
 
-/// A frame, decoded.
+/// A decoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its code; 0 where the protocol has none.
+    /// Its code, or 0 where the protocol has none.
     pub code: u8,
     /// Its bytes.
     pub payload: Vec<u8>,
@@ -55,7 +55,7 @@ enum State {
     Done,
 }
 
-/// Takes frames out of the pieces of a stream; holds at most one frame.
+/// Extracts frames from the pieces of a stream. Holds at most one frame.
 #[derive(Clone, Debug)]
 pub struct Deframer {
     with_code: bool,
@@ -63,7 +63,7 @@ pub struct Deframer {
     state: State,
     code: u8,
     payload: Vec<u8>,
-    /// Bytes of the frame so far, head included.
+    /// Bytes of the frame so far, including the head.
     taken: usize,
 }
 
@@ -101,12 +101,12 @@ impl Deframer {
         self.taken = 0;
     }
 
-    /// Takes bytes up to the end of the frame that it is in, and says how many; none while a
-    /// finished frame waits for [`take`](Self::take).
+    /// Consumes bytes up to the end of the current frame, and returns their number. Consumes none
+    /// while a finished frame waits for [`take`](Self::take).
     ///
     /// # Errors
     ///
-    /// A length above the limit or in a longer form than needed. Nothing sensible follows.
+    /// A length above the limit or not in its shortest form. Nothing sensible follows.
     pub fn push(&mut self, input: &[u8]) -> Result<usize, FrameError> {
         let mut used = 0;
         while used < input.len() {
@@ -178,13 +178,14 @@ impl Deframer {
         Some(frame)
     }
 
-    /// Changes the limit of the frames that have not begun.
+    /// Changes the limit for frames that have not begun.
     #[cfg(feature = "swarm")]
     pub(crate) fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
 
-    /// How many bytes the frame certainly still has: reading no more leaves the next frame alone.
+    /// How many bytes the frame still has at least. Reading no more than that leaves the next frame
+    /// untouched.
     pub fn wanted(&self) -> usize {
         match self.state {
             State::Code => 2,
@@ -208,7 +209,7 @@ impl Deframer {
     }
 }
 
-/// What stands before the payload of a frame; `code` only where the protocol has one.
+/// The head in front of a frame's payload. `code` is present only where the protocol has one.
 ///
 /// # Panics
 ///

@@ -1,7 +1,7 @@
-//! Frames of the broadcast protocol: a bounded queue for each peer, and the ends of its streams.
+//! Frames of the broadcast protocol: a bounded queue per peer, and the ends of its streams.
 //!
-//! Several streams share one queue: each takes the next frame when it has sent its last, so one that
-//! is stuck behind a lost packet holds up a part of the traffic only.
+//! Several streams share one queue, and each takes the next frame when it has sent its last. A stream stuck behind a
+//! lost packet thus holds up only part of the traffic.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -20,11 +20,11 @@ use crate::status::{DropReason, add};
 /// Long-lived streams in each direction of a connection.
 pub(crate) const STREAMS: usize = 4;
 
-/// Bytes that are read from a stream at once.
+/// Bytes read from a stream at once.
 pub(crate) const READ_BYTES: usize = 16 * 1024;
 
-/// Time for one frame to leave: four of the greatest in parallel at 1 Mbit/s. A peer that does not read
-/// would keep it for ever.
+/// Time for one frame to leave: four of the largest in parallel at 1 Mbit/s. Otherwise a peer that does not read would
+/// keep it for ever.
 pub(crate) const WRITE_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Waiting>,
-    /// Frames that have not left: those that wait and those that are being written.
+    /// Frames that have not left: waiting or being written.
     count: usize,
     bytes: usize,
     closed: bool,
@@ -51,11 +51,11 @@ pub(crate) struct FrameQueue {
 
 impl FrameQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that holds the lock can leave the state half changed by a panic.
+        // A panic under this lock cannot leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next frame, none when the peer is gone.
+    /// The next frame, or none when the peer is gone.
     async fn next(&self) -> Option<Arc<[u8]>> {
         loop {
             {
@@ -82,7 +82,7 @@ impl FrameQueue {
         state.bytes = state.bytes.saturating_sub(bytes);
     }
 
-    /// Gives up what waits, and takes nothing more.
+    /// Drops what is waiting, and accepts nothing more.
     fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -109,7 +109,7 @@ impl FrameQueues {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Peer, Arc<FrameQueue>>> {
-        // A map is whole after a panic as well.
+        // The map stays consistent even after a panic.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,12 +117,12 @@ impl FrameQueues {
         self.lock().get(&peer).cloned()
     }
 
-    /// A peer is connected; frames may be sent to it.
+    /// A peer connected. Frames may be sent to it.
     pub(crate) fn open(&self, peer: Peer, queue: Arc<FrameQueue>) {
         self.lock().insert(peer, queue);
     }
 
-    /// A peer is gone.
+    /// A peer disconnected.
     pub(crate) fn close(&self, peer: Peer) {
         if let Some(queue) = self.lock().remove(&peer) {
             queue.close();
@@ -156,7 +156,7 @@ impl FrameQueues {
         Ok(())
     }
 
-    /// Takes back what has not begun to leave; returns how many frames that were.
+    /// Cancels frames whose sending has not begun, and returns their number.
     pub(crate) fn cancel(&self, peer: Peer, id: u64) -> u32 {
         let Some(queue) = self.queue(peer) else {
             return 0;
@@ -177,8 +177,7 @@ impl FrameQueues {
     }
 }
 
-/// Sends the frames of a queue on one stream, each in at most `time`, until the peer is gone or the
-/// stream breaks.
+/// Sends the frames of a queue on one stream, each within `time`, until the peer is gone or the stream breaks.
 pub(crate) async fn write_frames<S: AsyncWrite + Unpin>(
     mut stream: S,
     peer: Peer,
@@ -193,7 +192,7 @@ pub(crate) async fn write_frames<S: AsyncWrite + Unpin>(
             stream.flush().await
         };
         let sent = tokio::time::timeout(time, sent).await;
-        // A frame that broke its stream left the queue as well: it is not sent twice.
+        // A frame that broke its stream has left the queue as well: it is not sent twice.
         queue.left(data.len());
         shared.inbox.push_sent(peer, 1);
         sent??;
@@ -202,8 +201,8 @@ pub(crate) async fn write_frames<S: AsyncWrite + Unpin>(
     stream.close().await
 }
 
-/// Drops the frames of a queue to a peer that does not speak the protocol, or the driver would wait for
-/// them to leave.
+/// Drops the queued frames of a peer that does not speak the protocol, since the driver would otherwise wait for them
+/// to leave.
 pub(crate) async fn drop_frames(peer: Peer, queue: Arc<FrameQueue>, shared: Arc<Shared>) {
     while let Some(data) = queue.next().await {
         queue.left(data.len());
@@ -211,8 +210,8 @@ pub(crate) async fn drop_frames(peer: Peer, queue: Arc<FrameQueue>, shared: Arc<
     }
 }
 
-/// Takes frames from one stream to the inbox, as fast as the rate of its connection allows, until the
-/// stream ends or breaks the framing. An empty frame breaks it: nobody sends one, and it costs no bytes.
+/// Moves frames from one stream to the inbox, no faster than the rate of its connection, until the stream ends or
+/// breaks the framing. An empty frame breaks it: no node sends one, and it would cost no bytes.
 pub(crate) async fn read_frames<S: AsyncRead + Unpin>(
     mut stream: S,
     peer: Peer,
@@ -258,7 +257,7 @@ mod tests {
 
     const PEER: Peer = 3;
 
-    /// A stream that takes nothing.
+    /// A stream that accepts nothing.
     struct Unread;
 
     impl AsyncWrite for Unread {
@@ -298,7 +297,7 @@ mod tests {
         ));
     }
 
-    /// Frames of so many bytes each, as they stand on a stream.
+    /// Frames of this many bytes each, in wire format.
     fn stream_of(lengths: &[usize]) -> futures::io::Cursor<Vec<u8>> {
         let mut bytes = Vec::new();
         for &length in lengths {
@@ -314,7 +313,7 @@ mod tests {
         Arc::new(Shared::new(config))
     }
 
-    /// The shortest frames on all streams of a connection at once: together they have its rate.
+    /// The shortest frames on all streams of a connection at once: together they are held to its rate.
     #[tokio::test]
     async fn short_frames_are_read_no_faster_than_the_rate_of_their_connection() {
         let shared = shared();
@@ -341,7 +340,7 @@ mod tests {
         assert_eq!(shared.counters.status().dropped(DropReason::Malformed), 1);
     }
 
-    /// Queues with one for a peer, which nothing is sent from.
+    /// Queues with one for a peer, from which nothing is sent.
     fn queues(frames_max: usize, bytes_max: usize) -> FrameQueues {
         let queues = FrameQueues::new(frames_max, bytes_max);
         queues.open(PEER, Arc::default());
@@ -380,7 +379,7 @@ mod tests {
             assert_eq!(push(7), Ok(()));
         }
         assert!(push(7).is_err());
-        // What waits of a peer that is gone is given up, and nobody sends to it.
+        // Waiting frames of a departed peer are dropped, and none can be sent to it.
         let queue = queues.queue(PEER).unwrap();
         queues.close(PEER);
         assert!(queue.lock().waiting.is_empty());

@@ -19,52 +19,52 @@ use crate::service::NetError;
 use crate::status::{DropReason, add};
 use alphorn_types::{Kind, TOPIC_BYTES_MAX, TopicName};
 
-/// Separates the names of messages from other uses of SHA-256.
+/// Domain separator between message IDs and other uses of SHA-256.
 const MESSAGE_DOMAIN: &[u8; 4] = b"aph1";
 
-/// Length of a message's name, in bytes.
+/// Length of a message ID, in bytes.
 const ID_BYTES: usize = 20;
 
-/// Below it no gossip is exchanged with a peer.
+/// Score below which no gossip is exchanged with a peer.
 const GOSSIP_THRESHOLD: f64 = -20.0;
-/// Below it nothing is published to a peer.
+/// Score below which nothing is published to a peer.
 const PUBLISH_THRESHOLD: f64 = -40.0;
-/// Below it a peer is ignored.
+/// Score below which a peer is ignored.
 pub(crate) const GRAYLIST_THRESHOLD: f64 = -80.0;
 
-/// What the square of a peer's invalid messages on a topic weighs.
+/// Weight of the square of a peer's invalid messages on a topic.
 const INVALID_WEIGHT: f64 = -20.0;
 
-/// How long the memory of misbehaviour lasts.
+/// How long misbehaviour is remembered.
 pub(crate) const FADE_TIME: Duration = Duration::from_secs(600);
 
-/// How long gossipsub remembers a peer that disconnected, with a counter for each topic: forgers under ever new names
-/// fill that. Bans and points last longer, in the scores of peers. What only gossipsub counts, malformed messages, is forgotten
-/// with this: a new name would be rid of it at once.
+/// How long gossipsub remembers a disconnected peer, with a counter per topic. Forgers can fill that memory with new
+/// names. Bans and points last longer, in the scores of peers. Only what gossipsub alone counts, malformed messages, is
+/// forgotten with this, and a new name would shed it at once anyway.
 pub(crate) const RETAIN_TIME: Duration = Duration::from_secs(60);
 
-/// What is left after [`FADE_TIME`] counts as nothing.
+/// What is left after [`FADE_TIME`] counts as zero.
 const FADED: f64 = 0.01;
 
-/// Bytes that one read may bring behind the end of a message. The decoder of gossipsub compares all
-/// that it has read with its limit, so a message of the largest size needs this room beside it.
+/// Bytes that one read may return beyond the end of a message. The gossipsub decoder compares everything it has read
+/// with its limit, so a message of the maximum size needs this extra room.
 const READ_AHEAD_BYTES: usize = 16 * 1024;
 
-/// Control messages of one packet, in bytes: 64 KiB hold the names of about 2,800 messages.
+/// Control messages of one packet, in bytes. 64 KiB hold the IDs of about 2,800 messages.
 const CONTROL_BYTES_MIN: usize = 64 * 1024;
 
-/// Names that are told to one peer, and asked of one peer, between two heartbeats. Gossipsub remembers
-/// each that it asked for until the message comes or is overdue.
+/// Message IDs advertised to one peer, and requested from one peer, between two heartbeats. Gossipsub remembers each
+/// one it requested until the message arrives or is overdue.
 pub(crate) const CONTROL_NAMES_MAX: usize = 2048;
 
-/// Messages for one peer that may wait in its connection.
+/// Bytes of messages for one peer that may wait in its connection.
 const QUEUE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Gossipsub with our filter and our limits.
 pub(crate) type Behaviour =
     gossipsub::Behaviour<Limiter, MaxCountSubscriptionFilter<NetworkFilter>>;
 
-/// Lets in subscriptions to topics of this network only.
+/// Allows subscriptions only to topics of this network.
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkFilter(Arc<Shared>);
 
@@ -74,8 +74,8 @@ impl TopicSubscriptionFilter for NetworkFilter {
     }
 }
 
-/// Refuses messages that break the grammar of topics or the limit of their kind, before they are
-/// hashed, and counts the others.
+/// Rejects messages that break the topic grammar or the limit of their kind before they are hashed, and counts the
+/// others.
 #[derive(Clone, Debug)]
 pub(crate) struct Limiter(Arc<Shared>);
 
@@ -105,18 +105,18 @@ impl DataTransform for Limiter {
     }
 }
 
-/// The topic that a name on the wire stands for, none if it is none of this network's.
+/// Parses a topic name from the wire. None if it is not one of this network's.
 pub(crate) fn parse(name: &TopicHash, shared: &Shared) -> Option<TopicName> {
     let topic = name.as_str().parse().ok()?;
     shared.knows(topic).then_some(topic)
 }
 
-/// A topic as gossipsub takes it.
+/// A topic in gossipsub's form.
 pub(crate) fn ident(topic: TopicName) -> IdentTopic {
     IdentTopic::new(topic.to_string())
 }
 
-/// The name of a message: it depends on its topic and its bytes alone.
+/// The ID of a message, which depends only on its topic and its bytes.
 fn message_id(message: &Message) -> MessageId {
     let topic = message.topic.as_str();
     let mut hash = Sha256::new();
@@ -127,18 +127,17 @@ fn message_id(message: &Message) -> MessageId {
     MessageId::from(&hash.finalize()[..ID_BYTES])
 }
 
-/// The factor that is left of a counter after each `interval`, when it fades within [`FADE_TIME`].
+/// The factor applied to a counter after each `interval` so that it fades within [`FADE_TIME`].
 pub(crate) fn fade(interval: Duration) -> f64 {
     FADED.powf(interval.as_secs_f64() / FADE_TIME.as_secs_f64())
 }
 
-/// Messages for one peer that may wait in its connection: gossipsub bounds their number, not their
-/// bytes.
+/// Messages for one peer that may wait in its connection. Gossipsub bounds their number, not their bytes.
 pub(crate) fn queue_messages(config: &Config) -> usize {
     (QUEUE_BYTES / config.message_bytes_max()).clamp(16, 256)
 }
 
-/// Control messages of one packet, in bytes: what a peer subscribes to must fit.
+/// Control messages of one packet, in bytes. A peer's subscriptions must fit.
 fn control_bytes(config: &Config) -> usize {
     let units = usize::from(config.combining_units) + usize::from(config.subcommittees);
     let layout = 2 + usize::from(config.committees) * units;
@@ -182,8 +181,8 @@ fn config(shared: &Shared) -> Result<gossipsub::Config, NetError> {
         .map_err(|error| NetError::Gossip(error.to_string()))
 }
 
-/// What counts for and against a peer on every topic: invalid messages, and nothing else. Topics are
-/// sparse, so a peer that delivered nothing has usually nothing to deliver.
+/// What counts for and against a peer on every topic: only invalid messages. Topics are sparse, so a peer that
+/// delivered nothing usually has nothing to deliver.
 fn topic_score() -> TopicScoreParams {
     TopicScoreParams {
         topic_weight: 1.0,
@@ -206,11 +205,11 @@ fn score(colocation_allowed: &[IpAddr]) -> PeerScoreParams {
     PeerScoreParams {
         app_specific_weight: 1.0,
         ip_colocation_factor_whitelist: allowed.collect::<HashSet<_>>(),
-        // Broken promises: a few happen to everyone under load.
+        // Broken promises: a few happen to every peer under load.
         behaviour_penalty_threshold: 6.0,
         behaviour_penalty_decay: fade(Duration::from_secs(10)),
-        // A queue that was full for a moment says nothing about the peer, and a score below zero
-        // takes it out of every mesh for a minute: then a busy slot parts a network.
+        // A queue that was full for a moment says nothing about the peer, and a score below zero removes it from every
+        // mesh for a minute, so a busy slot would partition a network.
         slow_peer_weight: 0.0,
         decay_interval: Duration::from_secs(1),
         decay_to_zero: FADED,
@@ -219,11 +218,11 @@ fn score(colocation_allowed: &[IpAddr]) -> PeerScoreParams {
     }
 }
 
-/// Gossipsub for this network, subscribed to nothing.
+/// Creates gossipsub for this network, subscribed to nothing.
 ///
 /// # Errors
 ///
-/// If gossipsub refuses its configuration.
+/// If gossipsub rejects its configuration.
 pub(crate) fn behaviour(shared: &Arc<Shared>) -> Result<Behaviour, NetError> {
     let filter = MaxCountSubscriptionFilter {
         filter: NetworkFilter(Arc::clone(shared)),
@@ -252,11 +251,11 @@ pub(crate) fn behaviour(shared: &Arc<Shared>) -> Result<Behaviour, NetError> {
     Ok(behaviour)
 }
 
-/// Subscribes to a topic, and scores it.
+/// Subscribes to a topic, and enables its scoring.
 ///
 /// # Errors
 ///
-/// If the filter refuses a topic that [`parse`] lets through, which cannot be.
+/// If the filter rejects a topic that [`parse`] accepts, which cannot happen.
 pub(crate) fn subscribe(behaviour: &mut Behaviour, topic: TopicName) -> Result<(), NetError> {
     let gossip = |error: &dyn std::fmt::Display| NetError::Gossip(error.to_string());
     behaviour

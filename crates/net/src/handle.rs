@@ -1,4 +1,4 @@
-//! What a driver may ask of a network. Nothing here blocks but the wait for its end.
+//! The driver's interface to a network. Only the wait for its end blocks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,18 +16,18 @@ use crate::requests::{Asked, Asking, Question, Ticket};
 use crate::status::{Counters, Status};
 use alphorn_types::{TopicError, TopicName};
 
-/// How often the wait for the end looks.
+/// Poll interval of the wait for the end.
 const END_POLL: Duration = Duration::from_millis(2);
 
-/// Which publications give way first.
+/// Which publications are dropped first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
-    /// Own proposals, votes and aggregates: they may use the reserved places.
+    /// Own proposals, votes and aggregates. They may use the reserved slots.
     Duty,
     /// Everything else of the current slot.
     Normal,
-    /// Late results; they give way first.
+    /// Late results, which are dropped first.
     Backfill,
 }
 
@@ -41,33 +41,33 @@ impl Priority {
 pub enum Verdict {
     /// Forward it.
     Accept,
-    /// Drop it, nobody is to blame.
+    /// Drop it. No peer is to blame.
     Ignore,
-    /// Drop it and hold it against everyone who sent it.
+    /// Drop it and penalise every peer that sent it.
     Reject,
 }
 
-/// Why something was not accepted; nothing of it is done.
+/// Why a call was not accepted. It has no effect then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
     /// A queue is full.
     #[error("queue of {what} is full at {bound}")]
     Full {
-        /// Which.
+        /// Which queue.
         what: &'static str,
-        /// How much it may hold.
+        /// Its capacity.
         bound: usize,
     },
-    /// The text names no topic.
+    /// The text is not a topic.
     #[error(transparent)]
     Topic(#[from] TopicError),
-    /// The topic is of another network, or of no committee of this one.
+    /// The topic belongs to another network, or to none of this network's committees.
     #[error("topic is not of this network or its committees")]
     OtherNetwork,
-    /// More bytes than the kind of topic, the protocol or a frame may have.
+    /// Longer than the topic's kind, the protocol or a frame allows.
     #[error("{bytes} bytes, must be at most {bytes_max}")]
     Long {
-        /// How many.
+        /// The length.
         bytes: usize,
         /// The bound.
         bytes_max: usize,
@@ -83,7 +83,7 @@ pub enum Refused {
     Closed,
 }
 
-/// What both sides share.
+/// State shared by both sides.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Counts what gave way in the inbox, and lets gossip forget it.
+    /// Counts what was evicted from the inbox, and lets gossip forget it.
     pub(crate) fn gave_way(&self, dropped: Dropped) {
         self.counters.dropped(dropped.reason);
         if let Some(token) = dropped.token {
@@ -138,7 +138,7 @@ impl Shared {
     }
 }
 
-/// The driver's side of a network; clones share it. Dropping all of them does not stop the network,
+/// The driver's side of a network, shared by all clones. Dropping all of them does not stop the network, but
 /// [`shutdown`](Self::shutdown) or dropping its [`Events`] does.
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -146,7 +146,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Who this node is.
+    /// This node's identity.
     pub fn id(&self) -> NodeId {
         self.shared.config.key.id()
     }
@@ -164,8 +164,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// A topic that is none of this network's, a message longer than its kind may be, or no place in
-    /// the queue for its priority.
+    /// The topic is not one of this network's, the message is too long for its kind, or the queue has no slot for its
+    /// priority.
     pub fn publish(&self, topic: &str, data: Arc<[u8]>, priority: Priority) -> Result<(), Refused> {
         let topic = self.topic(topic)?;
         within(
@@ -177,40 +177,40 @@ impl Handle {
         outbox.publish(publication, priority, counters)
     }
 
-    /// Receives a topic from now on; nothing if it is received already.
+    /// Subscribes to a topic. Does nothing if already subscribed.
     ///
     /// # Errors
     ///
-    /// A topic that is none of this network's, or a full queue.
+    /// The topic is not one of this network's, or the queue is full.
     pub fn subscribe(&self, topic: &str) -> Result<(), Refused> {
         self.command(Command::Subscribe(self.topic(topic)?))
     }
 
-    /// Receives a topic no more.
+    /// Unsubscribes from a topic.
     ///
     /// # Errors
     ///
-    /// A topic that is none of this network's, or a full queue.
+    /// The topic is not one of this network's, or the queue is full.
     pub fn unsubscribe(&self, topic: &str) -> Result<(), Refused> {
         self.command(Command::Unsubscribe(self.topic(topic)?))
     }
 
-    /// Says what becomes of a message. The second verdict on a message, or one that comes after
-    /// gossip forgot it, does nothing.
+    /// Gives the verdict on a message. A second verdict on the same message, or one that comes after gossip forgot it,
+    /// has no effect.
     ///
     /// # Errors
     ///
-    /// A full queue.
+    /// The queue is full.
     pub fn verdict(&self, token: u64, verdict: Verdict) -> Result<(), Refused> {
         self.shared.outbox.verdict(token, verdict)
     }
 
-    /// Asks a peer. [`Event::Response`] with `id` ends it, exactly once, whatever happens.
+    /// Sends a request to a peer. [`Event::Response`] with `id` ends it, exactly once, in all cases.
     ///
     /// # Errors
     ///
-    /// An unknown protocol, a request longer than it allows, too many in flight (with this peer, in
-    /// all, or by the bytes that the responses may have), or a full queue; no event follows.
+    /// The protocol is unknown, the request is longer than it allows, too many are in flight (with this peer, in total,
+    /// or by the maximum bytes of their responses), or the queue is full. No event follows.
     pub fn request(
         &self,
         peer: Peer,
@@ -232,14 +232,14 @@ impl Handle {
         self.command(Command::Request(peer, question))
     }
 
-    /// Answers a question with chunks, or with a code from 1 to 253 that says why not. Each chunk and
-    /// their sum must be within what the protocol allows, or the asker will refuse them. An answer to
-    /// a question that is answered or given up does nothing.
+    /// Responds to a request with chunks, or with a code from 1 to 253 for the reason of a refusal. Each chunk and
+    /// their sum must be within what the protocol allows, or the requester will reject them. A response to a request
+    /// that was already answered or abandoned has no effect.
     ///
     /// # Errors
     ///
-    /// Too many bytes in responses that have not been sent yet, or a long one to the same peer among
-    /// them. The question stays open: it can be answered with a code.
+    /// Responses that have not been sent yet hold too many bytes, or include a long one to the same peer. The request
+    /// stays open and can be answered with a code.
     pub fn respond(
         &self,
         channel: u64,
@@ -248,60 +248,58 @@ impl Handle {
         self.shared.asked.respond(channel, response)
     }
 
-    /// Whether the longest answer that the protocol of a question allows has room, and the asker still waits:
-    /// what is not sent need not be read from a disk.
+    /// Whether there is room for the longest response that a request's protocol allows, and the requester still waits.
+    /// If not, the data need not be read from disk.
     pub fn has_room(&self, channel: u64) -> bool {
         self.shared.asked.has_room(channel)
     }
 
-    /// Whether an answer above a mebibyte is on its way to the asker of a question: until that is sent,
-    /// another one is refused, so it need not be read from a disk either.
+    /// Whether a response above a mebibyte is being sent to the sender of this request. Until that is done another one
+    /// is refused, so it need not be read from disk either.
     pub fn has_long(&self, channel: u64) -> bool {
         self.shared.asked.has_long(channel)
     }
 
-    /// Holds something against a peer. The points fade over ten minutes; 20 silence gossip to it, 80
-    /// silence it, and at 100 it is banned for
-    /// [`Limits::ban_ms`](crate::Limits::ban_ms).
+    /// Adds penalty points to a peer. They fade over ten minutes. At 20 gossip to it stops, at 80 it is ignored, and at
+    /// 100 it is banned for [`Limits::ban_ms`](crate::Limits::ban_ms).
     ///
     /// # Errors
     ///
-    /// A full queue.
+    /// The queue is full.
     pub fn report(&self, peer: Peer, points: u32) -> Result<(), Refused> {
         self.command(Command::Report { peer, points })
     }
 
-    /// Cuts a peer off, or lets it in again: the operator's tool for partitions.
+    /// Blocks or unblocks a peer: the operator's tool for partitions.
     ///
     /// # Errors
     ///
-    /// A full queue.
+    /// The queue is full.
     pub fn block(&self, id: NodeId, blocked: bool) -> Result<(), Refused> {
         self.command(Command::Block(id, blocked))
     }
 
-    /// Adds a peer to those that are dialled, and again when lost.
+    /// Adds a peer to dial, and to redial when the connection is lost.
     ///
     /// # Errors
     ///
-    /// A full queue.
+    /// The queue is full.
     pub fn dial(&self, address: Address) -> Result<(), Refused> {
         self.command(Command::Dial(address))
     }
 
-    /// Sends a frame of the broadcast protocol, which must not be empty: that ends its stream.
-    /// [`Event::SendReady`] tells when it left the queue.
+    /// Sends a frame of the broadcast protocol. It must not be empty, since an empty frame ends its stream.
+    /// [`Event::SendReady`] reports when it left the queue.
     ///
     /// # Errors
     ///
-    /// An unknown peer, a frame that is too long, or a full queue of the peer.
+    /// The peer is unknown, the frame is too long, or the peer's queue is full.
     pub fn send_frame(&self, peer: Peer, data: Arc<[u8]>, id: u64) -> Result<(), Refused> {
         within(data.len(), self.shared.config.limits.frame_bytes_max)?;
         self.shared.frames.push(peer, id, data)
     }
 
-    /// Takes back the frames with this number that have not begun to leave; [`Event::SendReady`]
-    /// counts them as well.
+    /// Cancels the frames with this number whose sending has not begun. [`Event::SendReady`] counts them as well.
     pub fn cancel_frame(&self, peer: Peer, id: u64) {
         let cancelled = self.shared.frames.cancel(peer, id);
         if cancelled > 0 {
@@ -309,7 +307,7 @@ impl Handle {
         }
     }
 
-    /// The counters as they are.
+    /// The current counters.
     pub fn status(&self) -> Status {
         Status {
             inbox: self.shared.inbox.load(),
@@ -318,13 +316,13 @@ impl Handle {
         }
     }
 
-    /// Ends the network: connections close, and [`Events::recv`] returns none when all is read.
+    /// Stops the network: connections close, and [`Events::recv`] returns none once all events are read.
     pub fn shutdown(&self) {
         self.shared.outbox.shut();
     }
 
-    /// Ends the network and waits until it has stopped, at most so long, also where nobody reads its events
-    /// any more. It blocks.
+    /// Stops the network and waits until it has stopped, but no longer than `patience`, even if its events are no
+    /// longer read. This blocks.
     pub fn end(&self, patience: Duration) {
         self.shutdown();
         let until = Instant::now() + patience;
@@ -352,11 +350,11 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next event; none when the network has stopped and all is read. Dropping the future loses
-    /// nothing.
+    /// The next event, or none when the network has stopped and all events are read. Cancel safe: dropping the future
+    /// loses nothing.
     pub async fn recv(&mut self) -> Option<Event> {
         loop {
-            // Asked before the queue is looked at: what comes last comes before it is closed.
+            // Checked before the queue, because the last event is pushed before the queue is closed.
             let closed = self.shared.inbox.is_closed();
             if let Some(event) = self.try_recv() {
                 return Some(event);
@@ -368,7 +366,7 @@ impl Events {
         }
     }
 
-    /// The next event, none if there is none now.
+    /// The next event, or none if there is none right now.
     pub fn try_recv(&mut self) -> Option<Event> {
         self.shared.inbox.pop()
     }

@@ -1,9 +1,8 @@
 //! The queue from the network to its driver: bounded, fair among peers, never blocking.
 //!
-//! Messages and frames stand in one flow for each peer and class. They leave in turns, one from each
-//! flow, so a peer that floods waits behind itself. When the queue is full, the newest of the flow
-//! that is longest, of the peer that has most, gives way: first what is too old for a verdict, then
-//! what is above its peer's share, then the newest.
+//! Messages and frames are queued in one flow per peer and class. They are popped in turns, one from each flow, so a
+//! peer that floods only delays itself. When the queue is full, the newest item of the longest flow of the heaviest
+//! peer is evicted: first what is too old for a verdict, then what is above its peer's share, then the newest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +18,7 @@ const CLASSES: usize = 5;
 /// The class of frames.
 const FRAMES: usize = 4;
 
-/// What stands in a flow.
+/// An item of a flow.
 #[derive(Debug)]
 enum Item {
     Message(Message),
@@ -42,7 +41,7 @@ impl Item {
     }
 }
 
-/// What gave way.
+/// An evicted item.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
     /// The message's token; none for a frame.
@@ -50,7 +49,7 @@ pub(crate) struct Dropped {
     pub(crate) reason: DropReason,
 }
 
-/// A number of things and their bytes.
+/// A number of items and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     count: usize,
@@ -72,7 +71,7 @@ impl Load {
         self.count > other.count || self.bytes > other.bytes
     }
 
-    /// The larger of the two parts that it has of a bound, in millionths.
+    /// The larger of its two fractions of a bound, in millionths.
     fn share(self, bound: Self) -> u64 {
         let part = |value: usize, max: usize| value as u64 * 1_000_000 / max.max(1) as u64;
         part(self.count, bound.count).max(part(self.bytes, bound.bytes))
@@ -89,19 +88,19 @@ type FlowKey = (Peer, usize);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Everything that is no message and no frame; what fills it is bounded where it is made.
+    /// All other events. Whatever produces them bounds their number.
     control: VecDeque<Event>,
-    /// Frames that left for a peer and were not yet reported.
+    /// Frames that have left for a peer and have not been reported yet.
     sent: BTreeMap<Peer, u32>,
     flows: BTreeMap<FlowKey, Flow>,
-    /// The flows that are not empty, in the order of their turns.
+    /// The non-empty flows, in the order of their turns.
     turns: VecDeque<FlowKey>,
     all: Load,
     classes: [Load; CLASSES],
     closed: bool,
 }
 
-/// The queue; one side pushes, the other pops.
+/// The queue. One side pushes, the other pops.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     state: Mutex<State>,
@@ -124,17 +123,17 @@ impl Inbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that holds the lock can leave the state half changed by a panic.
+        // A panic under this lock cannot leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a message in; returns what gave way, which may be the message itself.
+    /// Pushes a message. Returns what was evicted, which may be the message itself.
     pub(crate) fn push_message(&self, message: Message) -> Vec<Dropped> {
         let key = (message.peer, message.topic.topic.kind() as usize);
         self.push(key, Item::Message(message))
     }
 
-    /// Puts a frame in; returns what gave way, which may be the frame itself.
+    /// Pushes a frame. Returns what was evicted, which may be the frame itself.
     pub(crate) fn push_frame(&self, peer: Peer, data: Arc<[u8]>) -> Vec<Dropped> {
         self.push((peer, FRAMES), Item::Frame { data })
     }
@@ -145,13 +144,13 @@ impl Inbox {
         dropped
     }
 
-    /// Puts an event in that is never dropped.
+    /// Pushes an event that is never dropped.
     pub(crate) fn push_control(&self, event: Event) {
         self.lock().control.push_back(event);
         self.ready.notify_one();
     }
 
-    /// Tells of the end of a connection; nothing at all, if its beginning was not yet read.
+    /// Reports the end of a connection, or nothing at all if its start has not been read yet.
     pub(crate) fn push_down(&self, peer: Peer, event: Event) {
         let mut state = self.lock();
         state.sent.remove(&peer);
@@ -165,14 +164,14 @@ impl Inbox {
         self.ready.notify_one();
     }
 
-    /// Takes back a question that can no longer be answered.
+    /// Removes a request that can no longer be answered.
     pub(crate) fn forget_request(&self, lost: u64) {
         let other =
             |event: &Event| !matches!(event, Event::Request { channel, .. } if *channel == lost);
         self.lock().control.retain(other);
     }
 
-    /// Tells that frames to a peer left the queue.
+    /// Reports that frames to a peer left the queue.
     pub(crate) fn push_sent(&self, peer: Peer, frames: u32) {
         let mut state = self.lock();
         let count = state.sent.entry(peer).or_default();
@@ -181,8 +180,8 @@ impl Inbox {
         self.ready.notify_one();
     }
 
-    /// The next event, none if there is none now. Messages too old for a verdict are left out: gossip
-    /// has forgotten them, and whoever keeps the tokens counts them.
+    /// The next event, or none if there is none right now. Messages too old for a verdict are skipped: gossip has
+    /// forgotten them, and the token table counts them.
     pub(crate) fn pop(&self) -> Option<Event> {
         let mut state = self.lock();
         if let Some(event) = state.control.pop_front() {
@@ -211,7 +210,7 @@ impl Inbox {
         self.ready.notified().await;
     }
 
-    /// Nothing comes any more.
+    /// Marks the queue as closed.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.ready.notify_one();
@@ -221,7 +220,7 @@ impl Inbox {
         self.lock().closed
     }
 
-    /// Messages and frames that wait, and their bytes.
+    /// Waiting messages and frames, and their bytes.
     pub(crate) fn load(&self) -> (u64, u64) {
         let all = self.lock().all;
         (all.count as u64, all.bytes as u64)
@@ -236,7 +235,7 @@ fn is_of(event: &Event, of: Peer) -> bool {
         | Event::Request { peer, .. }
         | Event::Frame { peer, .. }
         | Event::SendReady { peer, .. } => *peer == of,
-        // A request has an end, whatever became of the peer.
+        // A request always ends with an event, whatever happened to the peer.
         Event::Response { .. } | Event::Listening { .. } | Event::Message(_) => false,
     }
 }
@@ -282,7 +281,7 @@ impl State {
         self.classes[key.1].add(bytes);
     }
 
-    /// The longest flow of the peer that has most, among the flows of a class or all of them.
+    /// The longest flow of the heaviest peer, among the flows of one class or of all.
     fn heaviest(&self, class: Option<usize>, bound: Load) -> Option<FlowKey> {
         let mut peers: BTreeMap<Peer, Load> = BTreeMap::new();
         let counted = |key: &FlowKey| class.is_none_or(|class| class == key.1);
@@ -310,7 +309,7 @@ impl State {
         Some(item)
     }
 
-    /// Takes the oldest of the flow whose turn it is.
+    /// Pops the oldest item of the flow whose turn it is.
     fn pop_item(&mut self) -> Option<(Peer, Item)> {
         let key = self.turns.pop_front()?;
         let item = self.flows.get_mut(&key)?.items.pop_front()?;
@@ -321,7 +320,7 @@ impl State {
         Some((key.0, item))
     }
 
-    /// Accounts for an item that was taken out of a flow; an empty flow goes.
+    /// Accounts for an item taken out of a flow, and removes the flow if it is empty.
     fn removed(&mut self, key: FlowKey, bytes: usize) {
         if let Some(flow) = self.flows.get_mut(&key) {
             flow.load.remove(bytes);
@@ -395,7 +394,7 @@ mod tests {
         }
         // Three quarters of 16, less the 5 of the first peer.
         assert_eq!(displaced, 900 - 7);
-        // In turns, in order: what a flood has too much of is the newest.
+        // In turns and in order: the excess of a flood is its newest part.
         let expected = [0, 100, 1, 101, 2, 102, 3, 103, 4, 104, 105, 106];
         assert_eq!(tokens(&inbox), expected);
         assert_eq!(inbox.load(), (0, 0));
@@ -411,7 +410,7 @@ mod tests {
         let dropped = inbox.push_message(message(9, Kind::Block, 1000, 400));
         assert_eq!(dropped, []);
         let dropped = inbox.push_message(message(9, Kind::Collection, 1001, 300));
-        // The peer that has most gives way, not the votes of others.
+        // The heaviest peer is evicted, not the votes of others.
         assert!(!dropped.is_empty());
         assert!(dropped.iter().all(|d| d.token >= Some(1000)), "{dropped:?}");
         assert!(inbox.load().1 <= 1000);

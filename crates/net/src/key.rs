@@ -1,4 +1,4 @@
-//! The key that names a peer: secp256k1, in a file of 64 hexadecimal digits.
+//! The key that identifies a peer: secp256k1, in a file of 64 hexadecimal digits.
 
 use std::fmt;
 use std::fs;
@@ -15,17 +15,17 @@ use zeroize::Zeroizing;
 /// Longest key file, in bytes: the digits, `0x` and an end of line.
 const FILE_BYTES_MAX: u64 = 68;
 
-/// Who a peer is: the multihash of its public key, in base 58 as text.
+/// The identity of a peer: the multihash of its public key, in base 58 as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) PeerId);
 
-/// The secret key of a peer. It is erased when dropped, and `Debug` shows the public part only.
+/// The secret key of a peer. It is erased when dropped, and `Debug` shows only the public part.
 #[derive(Clone)]
 pub struct NodeKey {
     pair: Keypair,
 }
 
-/// Why there is no key.
+/// Why a key could not be obtained.
 #[derive(Debug, Error)]
 pub enum KeyError {
     /// Not 64 hexadecimal digits.
@@ -39,7 +39,7 @@ pub enum KeyError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error from the operating system.
         source: io::Error,
     },
     /// Others can read the file.
@@ -50,13 +50,13 @@ pub enum KeyError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Text that is no [`NodeId`].
+    /// Text that is not a [`NodeId`].
     #[error("not the name of a peer: {0}")]
     Id(String),
 }
 
 impl NodeKey {
-    /// A new key from the system's entropy.
+    /// Generates a key from the system's entropy.
     pub fn generate() -> Self {
         Self {
             pair: Keypair::generate_secp256k1(),
@@ -80,7 +80,7 @@ impl NodeKey {
     ///
     /// # Errors
     ///
-    /// Text of another form, or a number out of range.
+    /// The text has another form, or the number is out of range.
     pub fn from_hex(text: &str) -> Result<Self, KeyError> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
         let mut bytes = Zeroizing::new([0; 32]);
@@ -93,7 +93,7 @@ impl NodeKey {
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, is open to others, or holds no key.
+    /// The file cannot be read, is open to others, or holds no key.
     pub fn read(path: &Path, insecure_permissions: bool) -> Result<Self, KeyError> {
         let failed = |source| KeyError::File {
             path: path.to_owned(),
@@ -113,7 +113,7 @@ impl NodeKey {
         }
         #[cfg(not(unix))]
         let _ = insecure_permissions;
-        // One byte more than a key file can have: a longer one then has no 64 digits.
+        // One byte more than a key file can have, so that a longer file fails the check for 64 digits.
         let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX as usize + 1));
         file.take(FILE_BYTES_MAX + 1)
             .read_to_string(&mut text)
@@ -121,8 +121,8 @@ impl NodeKey {
         Self::from_hex(text.trim())
     }
 
-    /// Writes a new key file that only the owner may open. An existing file is never overwritten, and the
-    /// file has its name once it is whole and durable: a node whose key was cut off would start no more.
+    /// Writes a new key file that only the owner may open. An existing file is never overwritten. The file gets its
+    /// name only once it is complete and durable, because a node with a truncated key could no longer start.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl NodeKey {
         };
         let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        // On Unix its owner alone may open it, from its beginning on.
+        // On Unix only its owner may open it, from its creation on.
         let mut new = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         let text = Zeroizing::new(format!("{}\n", self.to_hex().as_str()));
         new.write_all(text.as_bytes()).map_err(failed)?;
@@ -148,17 +148,17 @@ impl NodeKey {
         Ok(())
     }
 
-    /// Who has this key.
+    /// The identity of this key.
     pub fn id(&self) -> NodeId {
         NodeId(self.pair.public().to_peer_id())
     }
 
-    /// The key as libp2p takes it.
+    /// The key in libp2p's form.
     pub(crate) fn pair(&self) -> &Keypair {
         &self.pair
     }
 
-    /// The key as node records are signed with it.
+    /// The key in the form that signs node records.
     pub(crate) fn signing_key(&self) -> SigningKey {
         SigningKey::from_slice(&self.to_bytes()[..]).expect("every constructor checks the range")
     }
@@ -190,7 +190,7 @@ impl FromStr for NodeId {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        // The text of an identity key has 53 characters; nothing much longer is worth decoding.
+        // The text of an identity key has 53 characters. Nothing much longer is worth decoding.
         if text.len() > 128 {
             return Err(KeyError::Id("longer than 128 characters".to_owned()));
         }
@@ -230,7 +230,7 @@ mod tests {
         assert!(!format!("{key:?}").contains(key.to_hex().as_str()));
     }
 
-    /// A process may end at any moment: what has the name of a key then is one.
+    /// A process may end at any moment. Whatever has a key file's name then is a valid key.
     #[test]
     fn a_key_file_is_never_there_in_part() {
         let folder = tempfile::tempdir().expect("folder");
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(files, KEYS, "not after a failure either");
     }
 
-    /// The public key of the secret 1 is the base point (SEC 2, 2.4.1), whose compressed form stands
-    /// in the identity multihash of the name.
+    /// The public key of the secret 1 is the base point (SEC 2, 2.4.1), whose compressed form is in the identity
+    /// multihash of the name.
     #[test]
     fn the_key_one_has_the_base_point_as_its_name() {
         let key = NodeKey::from_hex(&format!("0x{:064x}", 1)).expect("key");

@@ -1,35 +1,34 @@
-//! Carries bytes between peers, and knows no message.
+//! Carries bytes between peers, without knowledge of their content.
 //!
-//! [`start`] opens the sockets and gives a [`Handle`], whose methods never block, and the [`Events`].
-//! In between is one thread with libp2p: gossipsub for what goes to everyone (every message waits
-//! for a verdict of the driver before it is forwarded), request protocols `/alphorn/req/{name}/1`,
-//! and long-lived streams `/alphorn/broadcast/1` for frames to one peer.
+//! [`start`] opens the sockets and returns a [`Handle`], whose methods never block, and the [`Events`]. In between is
+//! one thread with libp2p: gossipsub for messages to everyone (every message waits for a verdict of the driver before
+//! it is forwarded), request protocols `/alphorn/req/{name}/1`, and long-lived streams `/alphorn/broadcast/1` for
+//! frames to one peer.
 //!
-//! Everything is bounded. What a peer sends is read no faster than [`Limits::peer_bytes_per_s_max`],
-//! before anything is decoded; then come the grammar of topics and the length of the kind, the rate
-//! of messages, the table of verdicts and a queue that is fair among peers. What does not fit is
-//! dropped and counted under a [`DropReason`]. This crate does not know slots, votes or signatures:
-//! what is too old or of no interest is for the driver to say.
+//! Everything is bounded. Data from a peer is read no faster than [`Limits::peer_bytes_per_s_max`], before anything is
+//! decoded. Then follow the topic grammar and the length limit of the kind, the message rate, the table of verdicts,
+//! and a queue that is fair among peers. Excess data is dropped and counted under a [`DropReason`]. This crate does not
+//! know slots, votes or signatures: the driver decides what is too old or irrelevant.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | `address` | where a node is, as others dial it |
-//! | `bucket`, `throttle` | how much a peer may bring |
+//! | `address` | addresses of nodes, as others dial them |
+//! | `bucket`, `throttle` | limits on what a peer may send |
 //! | `config` | what is carried, where it listens, and every limit |
-//! | `dialer`, `admission` | who is dialled, and who may come in |
-//! | `event`, `handle` | what a driver hears from a network, and may ask of it |
+//! | `dialer`, `admission` | outbound dialling, and admission of inbound connections |
+//! | `event`, `handle` | events for a driver, and the calls that it may make |
 //! | `exchange`, `frames`, [`frame`] | frames of broadcasts and requests on the streams of a connection |
 //! | `gossip`, `tokens` | gossipsub, and the messages that wait for a verdict |
 //! | `inbox`, `outbox` | the bounded queues between driver and network |
-//! | `scores` | what is held against peers |
-//! | `key` | the key that names a node |
+//! | `scores` | penalties of peers |
+//! | `key` | the key that identifies a node |
 //! | `link`, `mux` | transports with a meter on each connection, and streams over one |
-//! | `memory` | how much a network can take: a sum over its limits |
-//! | `requests` | requests and responses: who may ask how much |
+//! | `memory` | upper bound on a network's memory: a sum over its limits |
+//! | `requests` | requests and responses: how much each peer may ask for |
 //! | `service` | the network thread |
-//! | `status` | counters that anyone may read |
+//! | `status` | publicly readable counters |
 //!
-//! Without the feature `swarm` only the formats remain: names of topics and frames.
+//! Without the feature `swarm` only the formats remain: topic names and frames.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "swarm")]
@@ -99,7 +98,7 @@ pub use service::{NetError, start};
 #[cfg(feature = "swarm")]
 pub use status::{DropReason, KindStatus, PeerStatus, Status};
 
-/// The example of the package's page is compiled with the other ones.
+/// The example of the package's page is compiled with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
-//! The transports, and a meter on each connection: it counts bytes, and it reads no faster than a
+//! The transports, with a meter on each connection that counts bytes and reads no faster than a
 //! peer may send.
 //!
-//! The limit stands before any decoder. What a peer sends above it stays in the buffers of its own
-//! peer: the streams are not read, so the windows of QUIC and yamux close.
+//! The limit applies before any decoder. Excess data stays in the sender's own buffers: the streams
+//! are not read, so the windows of QUIC and yamux close.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,11 +27,11 @@ use crate::mux;
 use crate::service::NetError;
 use crate::status::add;
 
-/// Time for a TCP connection to be encrypted and multiplexed; QUIC has the same. Silent connections
-/// take the places of pending ones for so long; honest ones need four round trips.
+/// Time for a TCP connection to be encrypted and multiplexed. QUIC has the same. Silent connections
+/// hold pending slots for this long, and honest ones need four round trips.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
 
-/// Streams of one QUIC connection: gossip, frames, requests and what is being negotiated.
+/// Streams of one QUIC connection: gossip, frames, requests and negotiations.
 const STREAMS_MAX: usize = 128;
 
 /// What a QUIC peer may send ahead of the reader on one stream, and on all, in bytes.
@@ -93,7 +93,7 @@ impl Link {
     }
 }
 
-/// The meters of the connections that exist, by peer.
+/// The meters of the existing connections, by peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links(Arc<Mutex<BTreeMap<PeerId, Weak<Link>>>>);
 
@@ -107,7 +107,7 @@ impl Links {
     fn begin(&self, peer: PeerId, shared: &Arc<Shared>) -> Arc<Link> {
         let link = Arc::new(Link::new(shared));
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Connections are few and begin seldom: whoever begins one sweeps.
+        // Connections are few and rarely established, so each new one sweeps.
         links.retain(|_, link| link.strong_count() > 0);
         links.insert(peer, Arc::downgrade(&link));
         link

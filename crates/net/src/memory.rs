@@ -1,4 +1,4 @@
-//! How much memory a network can take: a sum over its limits.
+//! Upper bound on the memory of a network: a sum over its limits.
 
 use crate::address::{Address, Transport};
 use crate::admission::Admission;
@@ -9,46 +9,45 @@ use crate::mux;
 use crate::service::PACKETS_WAITING;
 use alphorn_types::Kind;
 
-/// Seconds for which gossipsub remembers who brought a message; a constant of the library.
+/// Seconds for which gossipsub remembers the senders of a message. A constant of the library.
 const DELIVERIES_S: u64 = 120;
-/// Seconds for which it waits for a message that it asked for; its default.
+/// Seconds for which it waits for a message that it requested. Its default.
 const PROMISE_S: u64 = 3;
-/// Names that it remembers of what one peer does not want, and control messages that wait for one
-/// peer; constants of the library.
+/// Message IDs that it remembers as unwanted by one peer, and control messages that wait for one peer. Constants of the
+/// library.
 const UNWANTED_MAX: u64 = 10_000;
 const CONTROL_MAX: u64 = 20_000;
-/// What QUIC keeps of one connection until it is acknowledged; the library's default.
+/// Unacknowledged data that QUIC keeps per connection. The library's default.
 const SEND_WINDOW_BYTES: u64 = 10 << 20;
 
-// What entries of the library's tables take, in bytes: the sizes of their fields, a name of 20 bytes
-// in an allocation of 32 for each copy, and tables that have just grown, so that the old one is still
-// there and the new one less than half full.
+// Sizes of entries in the library's tables, in bytes: the sizes of their fields, a message ID of 20 bytes in an
+// allocation of 32 for each copy, and tables that have just grown, so that the old one still exists and the new one is
+// less than half full.
 
-/// The name of a message in a map and in the list by age.
+/// A message ID in a map and in the list by age.
 const SEEN_BYTES: u64 = 288;
-/// The same with who brought it.
+/// The same with the peers that sent it.
 const DELIVERY_BYTES: u64 = 640;
 /// A message in the cache and in its history, without its data.
 const CACHED_BYTES: u64 = 1024;
-/// A name that a peer does not want; one that a peer promised; a control message that waits.
+/// A message ID that a peer does not want, one that a peer promised, or a waiting control message.
 const UNWANTED_BYTES: u64 = 160;
 const PROMISE_BYTES: u64 = 384;
 const CONTROL_BYTES: u64 = 576;
-/// What is held against a peer, and that for one topic.
+/// The penalties of a peer, and those for one topic.
 const PEER_BYTES: u64 = 1024;
 const PEER_TOPIC_BYTES: u64 = 512;
 /// A message or command in a queue, without its data.
 const QUEUED_BYTES: u64 = 512;
-/// Buffers and keys of one connection besides its windows.
+/// Buffers and keys of one connection, excluding its windows.
 const CONNECTION_BYTES: u64 = 1 << 20;
 
 impl Config {
-    /// The most bytes that the network takes, by what takes them, where so many topics of each kind
-    /// are subscribed and the driver holds at most `held_bytes` of messages that wait for its verdict
-    /// or that it accepted within `verdict_time`.
+    /// Maximum memory of the network in bytes, by component, with this many subscribed topics per kind and a driver
+    /// that holds at most `held_bytes` of messages that wait for its verdict or that it accepted within `verdict_time`.
     ///
-    /// Sizes of entries in the tables of libraries are estimates from above. Not counted is what a
-    /// packet of many empty messages becomes while it is decoded.
+    /// Sizes of entries in library tables are upper estimates. Not counted is the decoded size of a packet of many
+    /// empty messages.
     pub fn memory_max(&self, topics: PerKind<u64>, held_bytes: u64) -> Vec<(&'static str, u64)> {
         let limits = &self.limits;
         let peers = u64::from(limits.peers_max);
@@ -118,11 +117,11 @@ impl Config {
         }
     }
 
-    /// Messages that all places for peers let pass within a time.
+    /// Messages that all peer slots together let pass within a time.
     fn admitted(&self, topics: PerKind<u64>, ms: u64) -> u64 {
         let burst = |kind| self.burst(kind, topics.get(kind));
         let bursts: u64 = Kind::ALL.map(burst).iter().sum();
-        // A full bucket, and what flows in.
+        // A full bucket, plus its refill.
         let slots = 1 + ms.div_ceil(self.slot_ms.max(1));
         u64::from(self.limits.peers_max) * bursts * slots
     }
@@ -167,7 +166,7 @@ mod tests {
         assert!(sum(&longer, 1, 0) > whole);
     }
 
-    /// A hundred and twenty seconds are thirty slots of four, and a full bucket lies before them.
+    /// A hundred and twenty seconds are thirty slots of four, preceded by a full bucket.
     #[test]
     fn what_is_admitted_is_a_bucket_and_a_rate() {
         let mut config = Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]));

@@ -1,7 +1,7 @@
-//! Streams over one encrypted TCP connection: yamux, with a bound on what a peer may send ahead of who reads.
+//! Streams over one encrypted TCP connection: yamux, with a bound on what a peer may send ahead of the reader.
 //!
-//! The upgrade of libp2p leaves the library's window of a gibibyte for each connection and lets nobody change
-//! it, so this one makes the connection itself.
+//! The libp2p upgrade keeps the library's window of a gibibyte per connection and offers no way to change it, so this
+//! one creates the connection itself.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,25 +14,24 @@ use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
 use libp2p::core::upgrade::{InboundConnectionUpgrade, OutboundConnectionUpgrade, UpgradeInfo};
 use yamux::{Config, Connection, ConnectionError, Mode, Stream};
 
-/// Streams of one connection: gossip, frames, requests and what is being negotiated. Each has a window of
-/// its own that it cannot have less of.
+/// Streams of one connection: gossip, frames, requests and negotiations. Each has its own guaranteed minimum window.
 const STREAMS_MAX: usize = 32;
 
-/// What a peer may send on one stream before it is read: the least that yamux knows.
+/// What a peer may send on one stream before it is read: the yamux minimum.
 const STREAM_BYTES: usize = 256 * 1024;
 
-/// By how much windows may grow where many bytes are read from far away; a window that grew stays so as long as its
-/// stream, and an answer with blocks needs some of it.
+/// How far windows may grow when many bytes are read from far away. A grown window stays for the lifetime of its
+/// stream, and a response with blocks needs some of it.
 const MORE_BYTES: usize = 12 * 1024 * 1024;
 
-/// What a peer may send ahead of the reader on all streams, in bytes of payload: yamux keeps each frame in a buffer of
-/// its own, so that frames of a few bytes take many times that in memory.
+/// What a peer may send ahead of the reader on all streams, in bytes of payload. yamux keeps each frame in its own
+/// buffer, so frames of a few bytes take many times that in memory.
 pub(crate) const WINDOW_BYTES: usize = STREAMS_MAX * STREAM_BYTES + MORE_BYTES;
 
-/// Streams that a peer opened and nobody took yet; more are closed.
+/// Inbound streams that have not been accepted yet. More are closed.
 const WAITING_MAX: usize = STREAMS_MAX;
 
-/// Makes connections of yamux.
+/// Creates yamux connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Upgrade;
 
@@ -90,10 +89,10 @@ where
 /// A connection.
 pub(crate) struct Muxer<C> {
     connection: Connection<C>,
-    /// Streams that came while something else was waited for: yamux does all of its work where it is asked
-    /// for the next one.
+    /// Streams that arrived while the muxer waited for something else. yamux does all of its work when it is polled for
+    /// the next stream.
     waiting: VecDeque<Stream>,
-    /// Wakes who waits for one.
+    /// Wakes the task that waits for a stream.
     waker: Option<Waker>,
 }
 
@@ -152,7 +151,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
                 waker.wake();
             }
         }
-        // There may be more, after others had their turn.
+        // There may be more, after other tasks had their turn.
         context.waker().wake_by_ref();
         Poll::Pending
     }
@@ -166,7 +165,7 @@ mod tests {
     /// One direction of a connection.
     type Bytes = Arc<Mutex<VecDeque<u8>>>;
 
-    /// One end of a connection that holds whatever is sent. Its tasks are polled again and again.
+    /// One end of a connection that holds everything sent. Its tasks are polled repeatedly.
     struct End {
         from: Bytes,
         to: Bytes,
@@ -205,8 +204,8 @@ mod tests {
         }
     }
 
-    /// Bytes that a peer gets rid of which opens so many streams and writes all that it may, where nobody
-    /// reads; none once the connection is ended.
+    /// Bytes that a peer can send if it opens this many streams and writes all that it may without anything being read.
+    /// None once the connection has ended.
     fn sent_unread(streams: usize) -> Option<usize> {
         let [there, back]: [Bytes; 2] = Default::default();
         let far = End {

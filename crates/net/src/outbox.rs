@@ -23,7 +23,7 @@ pub(crate) struct Publication {
     pub(crate) data: Arc<[u8]>,
 }
 
-/// What the driver wants done, beside publications and verdicts.
+/// Commands of the driver, other than publications and verdicts.
 #[derive(Debug)]
 pub(crate) enum Command {
     Subscribe(TopicName),
@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Dial(Address),
 }
 
-/// How much may wait.
+/// Capacity of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) publications_max: usize,
@@ -56,14 +56,14 @@ struct State {
 }
 
 impl State {
-    /// Publications of the first priorities, and their bytes.
+    /// Publications of the highest priorities, and their bytes.
     fn load(&self, priorities: usize) -> (usize, usize) {
         let count = self.publications[..priorities].iter().map(VecDeque::len);
         let bytes = self.publication_bytes[..priorities].iter();
         (count.sum(), bytes.sum())
     }
 
-    /// Gives up the oldest of the least important publications.
+    /// Drops the oldest of the least important publications.
     fn displace(&mut self) {
         let last = self
             .publications
@@ -77,7 +77,7 @@ impl State {
     }
 }
 
-/// What is taken out at once.
+/// What is popped at once.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) publications: Vec<Publication>,
@@ -86,7 +86,7 @@ pub(crate) struct Batch {
     pub(crate) shutdown: bool,
 }
 
-/// The queue; any thread pushes, the network thread pops.
+/// The queue. Any thread pushes, the network thread pops.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     state: Mutex<State>,
@@ -104,11 +104,11 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that holds the lock can leave the state half changed by a panic.
+        // A panic under this lock cannot leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock if the network still runs.
+    /// Takes the lock if the network is still running.
     fn open(&self) -> Result<MutexGuard<'_, State>, Refused> {
         let state = self.lock();
         if state.closed {
@@ -134,7 +134,7 @@ impl Outbox {
         let full = |count: usize, sum: usize| {
             count >= count_max || sum + bytes > self.bounds.publication_bytes_max
         };
-        // What is as important or more so stays.
+        // Publications that are equally or more important stay.
         let (count, sum) = state.load(priority as usize + 1);
         if full(count, sum) {
             return Err(Refused::Full {
@@ -142,7 +142,7 @@ impl Outbox {
                 bound: count_max,
             });
         }
-        // Of the rest the oldest of the least important gives way first.
+        // Of the rest the oldest of the least important is dropped first.
         loop {
             let (count, sum) = state.load(Priority::ALL.len());
             if !full(count, sum) {
@@ -186,13 +186,13 @@ impl Outbox {
         Ok(())
     }
 
-    /// Asks the network to end.
+    /// Signals the network to end.
     pub(crate) fn shut(&self) {
         self.lock().shutdown = true;
         self.ready.notify_one();
     }
 
-    /// Takes out what waits, at most `max` of each sort, publications by priority.
+    /// Pops what is waiting, at most `max` of each sort, publications by priority.
     pub(crate) fn take(&self, max: usize) -> Batch {
         let mut state = self.lock();
         let verdicts = state.verdicts.len().min(max);
@@ -226,7 +226,7 @@ impl Outbox {
         self.ready.notified().await;
     }
 
-    /// Nothing is taken any more; what waits is given up.
+    /// Accepts nothing any more, and drops what is waiting.
     pub(crate) fn close(&self) {
         *self.lock() = State {
             closed: true,
@@ -234,7 +234,7 @@ impl Outbox {
         };
     }
 
-    /// Publications that wait, and their bytes.
+    /// Waiting publications, and their bytes.
     pub(crate) fn load(&self) -> (u64, u64) {
         let (count, bytes) = self.lock().load(Priority::ALL.len());
         (count as u64, bytes as u64)
@@ -277,7 +277,7 @@ mod tests {
             bound: 6,
         });
         assert_eq!(publish(9, Priority::Backfill), full);
-        // The oldest backfill gives way.
+        // The oldest backfill publication is dropped.
         assert_eq!(publish(12, Priority::Normal), Ok(()));
         assert_eq!(counters.status().dropped(DropReason::Displaced), 1);
         for bytes in 20..22 {
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(counters.status().dropped(DropReason::Displaced), 1);
         assert_eq!(publish(900, Priority::Duty), Ok(()));
         assert_eq!(counters.status().dropped(DropReason::Displaced), 2);
-        // What has no room whatever gives way displaces nothing.
+        // A publication that would not fit even after evictions displaces nothing.
         assert!(publish(60, Priority::Duty).is_err());
         assert_eq!(counters.status().dropped(DropReason::Displaced), 2);
         assert_eq!(publish(50, Priority::Duty), Ok(()));

@@ -1,9 +1,8 @@
-//! Requests and responses: who may ask how much, and the two ends of a stream.
+//! Requests and responses: how much each peer may ask for, and the two ends of a stream.
 //!
-//! A request is one frame, a response a sequence of coded ones (`code || length || payload`). Code 0
-//! carries a chunk, [`CODE_END`] stands behind the last one, and any other ends the response without
-//! data. The end of the stream alone is no end of a response: transports close streams in order also
-//! when whoever writes to them gives up.
+//! A request is one frame. A response is a sequence of coded frames (`code || length || payload`). Code 0 carries a
+//! chunk, [`CODE_END`] follows the last one, and any other code ends the response without data. The end of the stream
+//! alone does not end a response, because transports also close streams cleanly when the writer gives up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,16 +22,17 @@ use crate::frames::READ_BYTES;
 use crate::handle::{Refused, Shared};
 use crate::status::{DropReason, add};
 
-/// The code of a response that this node gives by itself when too much is asked at once.
+/// The response code that this node sends by itself when too much is requested at once.
 pub const CODE_BUSY: u8 = 255;
 
 /// The code that ends a response.
 pub const CODE_END: u8 = 254;
 
-/// Longer responses are sent to a peer one at a time: who asks and does not read keeps few bytes from others.
+/// Longer responses are sent to a peer one at a time, so a peer that asks and does not read withholds few bytes from
+/// others.
 const LONG_BYTES: usize = 1 << 20;
 
-/// One of so many open questions, and bytes of answers, is kept for peers that this node knows.
+/// One in this many pending requests, and bytes of responses, is reserved for peers that this node knows.
 const KEPT_PART: usize = 4;
 
 /// Bytes of a response that are written at once.
@@ -47,13 +47,13 @@ pub(crate) struct Question {
     pub(crate) ticket: Ticket,
 }
 
-/// The place of a request among those in flight; ends it when dropped.
+/// The entry of a request among those in flight. Dropping it ends the request.
 pub(crate) struct Ticket {
     shared: Arc<Shared>,
     peer: Peer,
     id: u64,
     bytes: usize,
-    /// Whether an end must be told; not while the driver may still learn that it was not accepted.
+    /// Whether the outcome must be reported. False while the driver may still learn that the request was not accepted.
     armed: bool,
 }
 
@@ -84,7 +84,7 @@ impl Asking {
     }
 
     fn lock(&self) -> MutexGuard<'_, InFlight> {
-        // No code that holds the lock can leave the state half changed by a panic.
+        // A panic under this lock cannot leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl Asking {
 }
 
 impl Ticket {
-    /// A place for a request, if there is one.
+    /// Returns a slot for a request, if there is one.
     pub(crate) fn take(
         shared: &Arc<Shared>,
         peer: Peer,
@@ -137,7 +137,7 @@ impl Ticket {
         })
     }
 
-    /// From now on the end is told.
+    /// Reports the outcome from now on.
     pub(crate) fn arm(&mut self) {
         self.armed = true;
         add(&self.shared.counters.requests[1], 1);
@@ -172,18 +172,19 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// Peers that a long answer is on its way to.
+/// Peers to which a long response is being sent.
 type Long = Arc<Mutex<BTreeSet<Peer>>>;
 
-/// Bytes of answers that wait to be sent.
+/// Bytes of responses that wait to be sent.
 #[derive(Debug, Default)]
 struct Used {
     all: AtomicUsize,
-    /// To peers that this node does not know.
+    /// Those to peers that this node does not know.
     of_strangers: AtomicUsize,
 }
 
-/// Bytes of an answer that waits to be sent, and the place of a long one; given back when dropped.
+/// Reserved bytes for a response that waits to be sent, and the long-response slot of its peer if it is long. Released
+/// when dropped.
 #[derive(Debug)]
 struct Reserved {
     used: Arc<Used>,
@@ -200,7 +201,7 @@ impl Drop for Reserved {
             of_strangers.fetch_sub(self.bytes, Ordering::Relaxed);
         }
         if let Some((long, peer)) = self.long.take() {
-            // A set is whole after a panic as well.
+            // The set stays consistent even after a panic.
             long.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&peer);
@@ -208,19 +209,19 @@ impl Drop for Reserved {
     }
 }
 
-/// An answer on its way to the stream that waits for it.
+/// A response for the stream that waits for it.
 #[derive(Debug)]
 struct Answer {
     response: Result<Vec<Arc<[u8]>>, u8>,
     _reserved: Reserved,
 }
 
-/// Who waits for an answer.
+/// The peer that waits for a response.
 #[derive(Debug)]
 struct Asker {
     peer: Peer,
     is_known: bool,
-    /// Most bytes of the answer.
+    /// Maximum length of the response, in bytes.
     bytes_max: usize,
     sender: oneshot::Sender<Answer>,
 }
@@ -241,18 +242,18 @@ impl Open {
     }
 }
 
-/// The questions of peers that are not answered yet.
+/// The requests of peers that have not been answered yet.
 ///
-/// Anybody may connect, and ask for what takes long to send. So peers that this node knows have a part
-/// of all that strangers cannot take.
+/// Any peer may connect and ask for data that takes long to send. A share of every limit is therefore reserved for
+/// peers that this node knows.
 #[derive(Debug)]
 pub(crate) struct Asked {
     open: Mutex<Open>,
     used: Arc<Used>,
     long: Long,
-    /// Questions of all peers, and of strangers.
+    /// Limits on the requests of all peers, and of strangers.
     counts_max: [usize; 2],
-    /// Bytes of answers to all peers, and to strangers.
+    /// Limits on the bytes of responses to all peers, and to strangers.
     bytes_max: [usize; 2],
     /// What may be sent to all peers together.
     served: Mutex<Bucket>,
@@ -269,7 +270,7 @@ impl Asked {
             used: Arc::default(),
             long: Arc::default(),
             counts_max: [count, of_strangers(count)],
-            // A stranger may have whatever may be asked for, if nothing else is on its way.
+            // A stranger may get the longest possible response if nothing else is in flight.
             bytes_max: [bytes, of_strangers(bytes).max(largest.unwrap_or(0))],
             served: {
                 let per_s = limits.serve_all_bytes_per_s_max;
@@ -279,11 +280,11 @@ impl Asked {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        // No code that holds the lock can leave the state half changed by a panic.
+        // A panic under this lock cannot leave the state half changed.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A channel for a new question of a peer, whose answer has so many bytes at most; none if too many
+    /// Returns a channel for a new request of a peer whose response has at most this many bytes, or none if too many
     /// are open.
     fn open(&self, asker: Caller, bytes_max: usize) -> Option<(u64, oneshot::Receiver<Answer>)> {
         let Caller { peer, is_known } = asker;
@@ -307,7 +308,7 @@ impl Asked {
         Some((channel, receiver))
     }
 
-    /// Whether the longest answer to a question has room, and somebody still waits for it.
+    /// Whether there is room for the longest response to a request, and its sender still waits for it.
     pub(crate) fn has_room(&self, channel: u64) -> bool {
         let open = self.lock();
         let Some(asker) = open.channels.get(&channel) else {
@@ -320,7 +321,7 @@ impl Asked {
         fits(all, all_max) && (asker.is_known || fits(of_strangers, of_strangers_max))
     }
 
-    /// Whether a long answer is on its way to the asker of a question, so that another one has no room.
+    /// Whether a long response is being sent to the sender of this request, so that there is no room for another.
     pub(crate) fn has_long(&self, channel: u64) -> bool {
         let open = self.lock();
         let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
@@ -328,7 +329,7 @@ impl Asked {
         asker.is_some_and(|asker| long.contains(&asker.peer))
     }
 
-    /// Takes room for an answer.
+    /// Reserves room for a response.
     fn reserve(&self, is_known: bool, bytes: usize) -> Result<Reserved, Refused> {
         let reserved = Reserved {
             used: Arc::clone(&self.used),
@@ -354,7 +355,7 @@ impl Asked {
         Ok(reserved)
     }
 
-    /// Gives an answer to the stream that waits for it, if it still does.
+    /// Passes a response to the stream that waits for it, if it still does.
     pub(crate) fn respond(
         &self,
         channel: u64,
@@ -381,7 +382,7 @@ impl Asked {
         let asker = open.take(channel);
         drop(open);
         if let Some(asker) = asker {
-            // Fails if the asker is gone; the answer is dropped then.
+            // Fails if the requester is gone. The response is dropped then.
             let _ = asker.sender.send(Answer {
                 response,
                 _reserved: reserved,
@@ -391,7 +392,7 @@ impl Asked {
     }
 }
 
-/// Takes a question back when its stream ends before the answer.
+/// Withdraws a request when its stream ends before the response.
 struct Waiting<'a> {
     shared: &'a Shared,
     channel: u64,
@@ -404,7 +405,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Asks on a stream of its own, and tells the end.
+/// Sends a request on its own stream, and reports the outcome.
 pub(crate) async fn ask<S>(stream: S, question: Question, shared: Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -449,8 +450,7 @@ where
     }
 }
 
-/// Reads bytes one frame at a time: never beyond the end of the frame, so that nothing is lost
-/// between two calls.
+/// Reads one frame at a time, never beyond its end, so that nothing is lost between two calls.
 async fn next_frame<S: AsyncRead + Unpin>(
     stream: &mut S,
     deframer: &mut Deframer,
@@ -471,7 +471,7 @@ async fn next_frame<S: AsyncRead + Unpin>(
     }
 }
 
-/// Who asks.
+/// The peer that sends a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) peer: Peer,
@@ -479,7 +479,7 @@ pub(crate) struct Caller {
     pub(crate) is_known: bool,
 }
 
-/// Answers the question on a stream that a peer opened.
+/// Responds to the request on a stream that a peer opened.
 pub(crate) async fn answer<S>(
     stream: S,
     protocol: usize,
@@ -491,7 +491,7 @@ pub(crate) async fn answer<S>(
 {
     let time = Duration::from_millis(shared.config.limits.request_timeout_ms);
     let answered = reply(stream, protocol, caller, &served, &shared);
-    // An asker that is too slow gets no answer; its own clock says the same.
+    // A requester that is too slow gets no response. Its own timeout has the same length.
     let _ = tokio::time::timeout(time, answered).await;
 }
 

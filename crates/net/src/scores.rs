@@ -1,4 +1,4 @@
-//! What is held against peers, and who may not come in.
+//! Penalties of peers, and which peers are kept out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use libp2p::PeerId;
 
 use crate::gossip::fade;
 
-/// Peers that anything is remembered of, in each of the three tables.
+/// Maximum number of peers in each of the three tables.
 const REMEMBERED_MAX: usize = 1024;
 
 /// Points at which a peer is banned.
 const BAN_POINTS: f64 = 100.0;
 
-/// Below it nothing is left of a peer's points.
+/// Number of points below which they are dropped.
 const FORGOTTEN_POINTS: f64 = 0.5;
 
-/// Points, bans and blocks, by peer: they outlive its connections.
+/// Points, bans and blocks, by peer. They outlive its connections.
 #[derive(Debug, Default)]
 pub(crate) struct PeerScores {
     points: BTreeMap<PeerId, f64>,
@@ -24,17 +24,17 @@ pub(crate) struct PeerScores {
     blocked: BTreeSet<PeerId>,
 }
 
-/// What follows from a report.
+/// The consequence of a report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Consequence {
-    /// The score that the points make.
+    /// The score that results from the points.
     Score(f64),
-    /// The peer has to go.
+    /// The peer must be disconnected.
     Ban,
 }
 
 impl PeerScores {
-    /// Adds points; a ban takes them all.
+    /// Adds points. A ban resets them.
     pub(crate) fn report(&mut self, id: PeerId, points: u32) -> Consequence {
         if !self.points.contains_key(&id) && self.points.len() >= REMEMBERED_MAX {
             let least = self.points.iter().min_by(|a, b| a.1.total_cmp(b.1));
@@ -51,12 +51,12 @@ impl PeerScores {
         Consequence::Score(-*sum)
     }
 
-    /// The score that a peer's points make.
+    /// The score that results from a peer's points.
     pub(crate) fn score(&self, id: &PeerId) -> f64 {
         self.points.get(id).map_or(0.0, |points| -points)
     }
 
-    /// Lets points fade for a time.
+    /// Fades points over a period.
     pub(crate) fn fade(&mut self, time: Duration) {
         let factor = fade(time);
         self.points.retain(|_, points| {
@@ -65,7 +65,7 @@ impl PeerScores {
         });
     }
 
-    /// Bans a peer; returns one that is let in again because too many are banned.
+    /// Bans a peer. Returns one that is unbanned because too many are banned.
     pub(crate) fn ban(&mut self, id: PeerId, until: Instant) -> Option<PeerId> {
         self.bans.insert(id, until);
         if self.bans.len() <= REMEMBERED_MAX {
@@ -87,7 +87,7 @@ impl PeerScores {
         over
     }
 
-    /// Blocks a peer or lets it in again; false if too many are blocked already.
+    /// Blocks or unblocks a peer. Returns false if too many are blocked already.
     pub(crate) fn block(&mut self, id: PeerId, blocked: bool) -> bool {
         if !blocked {
             self.blocked.remove(&id);
@@ -100,7 +100,7 @@ impl PeerScores {
         true
     }
 
-    /// Whether a peer may not be connected.
+    /// Whether a peer must not be connected.
     pub(crate) fn keeps_out(&self, id: &PeerId) -> bool {
         self.blocked.contains(id) || self.bans.contains_key(id)
     }

@@ -34,33 +34,33 @@ use crate::tokens::Tokens;
 use crate::{exchange, gossip};
 use alphorn_types::TopicName;
 
-/// Between two looks at clocks: dials, tokens, bans.
+/// Interval between checks of timers: dials, tokens, bans.
 const TICK: Duration = Duration::from_millis(100);
-/// Ticks between two looks at the slow things: points, scores, pictures of the peers.
+/// Ticks between the slower tasks: points, scores, peer snapshots.
 const SLOW_TICKS: u64 = 10;
-/// Commands of one sort that are done before the connections have their turn; a quarter of their
-/// queues at most, so that a burst of verdicts does not overflow them.
+/// Commands of one sort processed before the connections get their turn. At most a quarter of the connections' queues,
+/// so that a burst of verdicts does not overflow them.
 const BATCH_MAX: usize = 64;
-/// Turns that the tasks of the connections get after it, and events of theirs in each.
+/// Turns for the connection tasks after a batch, and the number of their events handled in each.
 const TURNS_PER_BATCH: usize = 4;
 const EVENTS_PER_TURN: usize = 64;
 /// Time between two pings.
 const PING_TIME: Duration = Duration::from_secs(15);
-/// A peer that has not said by then which network it is of has to go.
+/// A peer that has not stated its network by then is disconnected.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
-/// A connection of this age is not one of two that were dialled at once.
+/// A connection older than this is not one of two dialled simultaneously.
 const SETTLED_TIME: Duration = Duration::from_secs(3);
-/// Time for the farewells of a shutdown.
+/// Time for closing connections on shutdown.
 const FAREWELL_TIME: Duration = Duration::from_millis(200);
-/// Time for the packets that tell of them.
+/// Time for the packets that announce it.
 const FLUSH_TIME: Duration = Duration::from_millis(30);
-/// Packets of a connection that wait until the swarm has looked at the one before.
+/// Packets of a connection that may wait until the swarm has processed the previous one.
 pub(crate) const PACKETS_WAITING: usize = 1;
 
-/// Why a network did not start.
+/// Why a network failed to start.
 #[derive(Debug, Error)]
 pub enum NetError {
-    /// A value that cannot be.
+    /// An invalid value.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A socket that cannot be opened.
@@ -68,22 +68,22 @@ pub enum NetError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error from the operating system.
         reason: String,
     },
-    /// The thread or its runtime cannot be made.
+    /// The thread or its runtime cannot be created.
     #[error("cannot start the network thread: {0}")]
     Thread(io::Error),
-    /// Noise refuses the key.
+    /// Noise rejects the key.
     #[error("cannot set up encryption: {0}")]
     Crypto(String),
-    /// Gossipsub refuses its settings.
+    /// Gossipsub rejects its settings.
     #[error("cannot set up gossip: {0}")]
     Gossip(String),
 }
 
-/// Everything that is asked about a connection; denials first, so that nothing is made for a
-/// connection that will not be.
+/// All behaviours that are consulted about a connection. Those that deny come first, so that nothing is set up for a
+/// connection that will be denied.
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
@@ -123,7 +123,7 @@ impl Behaviour {
     }
 }
 
-/// What peers of one network tell each other.
+/// The network name that peers exchange.
 fn network_name(config: &Config) -> String {
     format!("alphorn/{}", config.network)
 }
@@ -151,16 +151,16 @@ struct Service {
     peers: BTreeMap<PeerId, Connected>,
     ids: BTreeMap<Peer, PeerId>,
     topics: BTreeSet<TopicName>,
-    /// They are others than those whose messages pass.
+    /// The subscribed topics differ from those whose messages pass.
     topics_changed: bool,
     ticks: u64,
 }
 
-/// Opens the sockets and starts the network on a thread of its own.
+/// Opens the sockets and starts the network on its own thread.
 ///
 /// # Errors
 ///
-/// A configuration that is not valid, a socket that cannot be opened, or a thread that cannot be made.
+/// The configuration is invalid, a socket cannot be opened, or a thread cannot be created.
 pub fn start(config: Config) -> Result<(Handle, Events), NetError> {
     config.validate()?;
     let shared = Arc::new(Shared::new(config));
@@ -189,12 +189,12 @@ fn run(runtime: Background, mut service: Service, closed: Closed) {
             drop(service);
         });
     }
-    // Sockets live in its tasks: whoever is told that the network has stopped may open them again.
+    // Sockets live in its tasks. Once the network is reported as stopped, they can be opened again.
     drop(runtime);
     drop(closed);
 }
 
-/// What an error and its causes say; libp2p wraps the system's words in errors that say nothing.
+/// The messages of an error and its causes. libp2p wraps system errors in errors without information.
 fn words(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let said = causes
@@ -205,8 +205,8 @@ fn words(error: &dyn std::error::Error) -> String {
     said.join(": ")
 }
 
-/// A runtime that may be dropped where waiting is not allowed: a start that fails inside another
-/// runtime drops it there.
+/// A runtime that may be dropped where blocking is not allowed: a start that fails inside another runtime drops it
+/// there.
 struct Background(Option<Runtime>);
 
 impl Drop for Background {
@@ -217,7 +217,7 @@ impl Drop for Background {
     }
 }
 
-/// Tells both sides that the network has stopped, however it came to that.
+/// Notifies both sides that the network has stopped, for whatever reason.
 struct Closed(Arc<Shared>);
 
 impl Drop for Closed {
@@ -290,9 +290,9 @@ impl Service {
         }
     }
 
-    /// Lets the tasks of the connections send what a batch gave them. A task that has an event to tell
-    /// sends nothing before it is told, and peers speak when this node does: so what they have to
-    /// tell is taken as well, or queues fill beside connections that are free.
+    /// Lets the connection tasks send what a batch gave them. A task with a pending event sends nothing until that
+    /// event is delivered, and peers send at the same time as this node. Their events are therefore handled as well, or
+    /// queues would fill up although connections are free.
     async fn let_go(&mut self) {
         for _ in 0..TURNS_PER_BATCH {
             tokio::task::yield_now().await;
@@ -305,7 +305,7 @@ impl Service {
         }
     }
 
-    /// Closes the connections, so that the peers need not wait to notice.
+    /// Closes the connections, so that peers notice at once.
     async fn farewell(&mut self) {
         let ids: Vec<PeerId> = self.peers.keys().copied().collect();
         for id in ids {
@@ -317,14 +317,14 @@ impl Service {
                 self.swarm.select_next_some().await;
             }
         };
-        // Whoever does not close in time is cut off.
+        // Peers that do not close in time are cut off.
         let _ = tokio::time::timeout(FAREWELL_TIME, closed).await;
         // The last packets leave from other tasks of this thread.
         tokio::time::sleep(FLUSH_TIME).await;
     }
 
-    /// Lets messages of the topics pass that are subscribed now, if these have changed: once for a batch
-    /// of commands, since it looks at all of them.
+    /// Updates the message rates if the subscribed topics have changed. Once per batch of commands, since it goes
+    /// through all of them.
     fn renew_rates(&mut self) {
         if !std::mem::take(&mut self.topics_changed) {
             return;
@@ -337,7 +337,7 @@ impl Service {
         let now = Instant::now();
         for source in self.tokens.expire(now) {
             self.shared.counters.dropped(DropReason::Expired);
-            // It waits no more, and brought its peer nothing.
+            // It no longer waits, and earned its peer nothing.
             let gossip = &mut self.swarm.behaviour_mut().gossip;
             gossip.judged(&source, Verdict::Ignore);
         }
@@ -409,7 +409,7 @@ impl Service {
         self.shared.counters.set_peers(statuses.into());
     }
 
-    /// Closes a peer's connection; it may come again.
+    /// Closes a peer's connection. The peer may reconnect.
     fn disconnect(&mut self, id: PeerId, reason: DownReason) {
         if let Some(connected) = self.peers.get_mut(&id) {
             connected.leaving.get_or_insert(reason);

@@ -1,4 +1,4 @@
-//! Counters that anyone may read at any time.
+//! Counters that may be read at any time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use crate::event::{DownReason, Peer};
 use crate::key::NodeId;
 use alphorn_types::Kind;
 
-/// Why something was not carried. Every drop is counted under one of these.
+/// Why something was dropped. Every drop is counted under one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum DropReason {
@@ -16,15 +16,15 @@ pub enum DropReason {
     PeerShare,
     /// Three quarters of the inbox held this kind, and this peer had most of them.
     KindShare,
-    /// Its time for a verdict passed before it was read, or before the verdict came.
+    /// The time for its verdict passed before it was read, or before the verdict came.
     Expired,
-    /// The peer brought more than twice what is expected of a topic in a slot.
+    /// The peer sent more than twice the expected number for a topic in a slot.
     Rate,
     /// A message of a topic that this node is not subscribed to.
     Unsubscribed,
     /// Too many messages waited for a verdict, and this peer had most of them.
     Tokens,
-    /// A publication gave way to a more important one.
+    /// A publication was evicted by a more important one.
     Displaced,
     /// A publication found no peer with the topic, or all their queues full.
     NoPeers,
@@ -36,7 +36,8 @@ pub enum DropReason {
     Requests,
     /// A message that broke a limit, the grammar of topics or the framing.
     Malformed,
-    /// A connection that was refused or not completed, in or out, or a peer too many to remember.
+    /// A connection that was refused or not completed, in or out, or a peer beyond the number
+    /// remembered.
     Connections,
 }
 
@@ -78,19 +79,19 @@ impl DropReason {
     }
 }
 
-/// What one kind of topic has moved since the start.
+/// Traffic of one kind of topic since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindStatus {
-    /// Messages that came, duplicates included.
+    /// Messages received, including duplicates.
     pub messages_in: u64,
     /// Their bytes.
     pub bytes_in: u64,
-    /// Messages that this node published, or forwarded after their verdict; each counts once, to
-    /// however many peers it goes.
+    /// Messages that this node published, or forwarded after their verdict. Each counts once,
+    /// however many peers it goes to.
     pub messages_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
-    /// Messages that came again.
+    /// Messages received again.
     pub duplicates: u64,
     /// Peers in the meshes of this kind's topics, summed over the topics.
     pub mesh_peers: u64,
@@ -101,15 +102,15 @@ pub struct KindStatus {
 pub struct PeerStatus {
     /// Its number.
     pub peer: Peer,
-    /// Who it is.
+    /// Its identity.
     pub id: NodeId,
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// Whether this node dialled.
+    /// Whether this node dialled it.
     pub outbound: bool,
-    /// Its program, empty until it said so.
+    /// Its agent string, empty until received.
     pub client: Arc<str>,
-    /// Its gossip score: 0 is neutral, -80 and below is ignored.
+    /// Its gossip score. 0 is neutral, and a peer at -80 or below is ignored.
     pub score: f64,
     /// Bytes read from it.
     pub bytes_in: u64,
@@ -117,14 +118,14 @@ pub struct PeerStatus {
     pub bytes_out: u64,
 }
 
-/// A picture of the counters.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// By kind of topic, in the order of [`Kind::ALL`].
     pub kinds: [KindStatus; Kind::ALL.len()],
     /// By [`DropReason`], in the order of [`DropReason::ALL`].
     pub drops: [u64; DropReason::ALL.len()],
-    /// Connections that came up: dialled by this node, by others.
+    /// Connections established: dialled by this node, by others.
     pub connections: [u64; 2],
     /// Connections that ended, in the order of [`DownReason::ALL`].
     pub disconnections: [u64; DownReason::ALL.len()],
@@ -140,17 +141,17 @@ pub struct Status {
     pub outbox: (u64, u64),
     /// Messages that wait for a verdict.
     pub tokens: u64,
-    /// The connected peers, not older than a second.
+    /// The connected peers, at most a second old.
     pub peers: Arc<[PeerStatus]>,
 }
 
 impl Status {
-    /// How many things were dropped for a reason.
+    /// How many items were dropped for a reason.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }
 
-    /// What a kind of topic moved.
+    /// The traffic of a kind of topic.
     pub fn kind(&self, kind: Kind) -> KindStatus {
         self.kinds[kind as usize]
     }
@@ -162,12 +163,12 @@ pub(crate) struct KindCounters {
     pub(crate) bytes_in: AtomicU64,
     pub(crate) messages_out: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
-    /// Messages that reached the driver's side of gossip: the rest of `messages_in` are duplicates.
+    /// Messages that reached the driver's side of gossip. The rest of `messages_in` are duplicates.
     pub(crate) first: AtomicU64,
     pub(crate) mesh_peers: AtomicU64,
 }
 
-/// The living counters. Each is written by one side only and read by all; no order among them is
+/// The live counters. Each is written by one side only and read by all. No ordering among them is
 /// needed, so every access is relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -204,11 +205,12 @@ impl Counters {
         *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
     }
 
-    /// The counters as they are; the lengths of the queues are not known here.
+    /// The current counters. The lengths of the queues are not known here.
     pub(crate) fn status(&self) -> Status {
         let kinds = std::array::from_fn(|index| {
             let kind = &self.kinds[index];
-            // Read in this order, so that a message between the two is not counted as a duplicate.
+            // Read in this order, so that a message arriving between the two is not counted as a
+            // duplicate.
             let messages_in = get(&kind.messages_in);
             KindStatus {
                 messages_in,

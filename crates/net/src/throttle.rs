@@ -1,19 +1,19 @@
-//! What a peer may bring, before gossipsub looks at it.
+//! Limits what a peer may send, before gossipsub looks at it.
 //!
-//! Gossipsub remembers the name of every message for some slots, and for two minutes who brought it,
-//! whatever the verdict is. So a bound on its memory has to stand before it: here a message that its
-//! peer brings above the rate of the kind, or that nobody subscribed to, is dropped before it is
-//! hashed, copied or remembered.
+//! Gossipsub remembers every message ID for some slots, and for two minutes which peers sent the message, whatever the
+//! verdict is. A bound on its memory therefore has to be enforced in front of it. This module drops a message that
+//! exceeds its peer's rate for the kind, or whose topic nothing subscribed to, before it is hashed, copied or
+//! remembered.
 //!
-//! Rates belong to places, of which there are as many as there may be peers. Whoever connects takes
-//! the place that was left last, with what is left in its buckets, which nothing flows into while it
-//! is free: coming back under a new name brings nobody more.
+//! Rates belong to peer slots, as many as the maximum number of peers. A new connection gets the peer slot that was
+//! vacated last, with whatever is left in its buckets. Buckets do not refill while a peer slot is free, so reconnecting
+//! under a new name gains nothing.
 //!
-//! A place has a reputation, which its next peer inherits: an accepted message raises it, a rejected one sets it to
-//! the least, and one that is ignored, or has no verdict in time or when its peer leaves, lowers it by one. Below zero the place
-//! is on probation: its peer may bring an eighth until enough is accepted. So forgers make gossipsub remember an
-//! eighth, whether they change their names or vote for unknown blocks; a peer that has one message in nine accepted
-//! is never on probation.
+//! A peer slot has a reputation, which its next peer inherits. An accepted message raises it and a rejected one sets it
+//! to the minimum. A message that is ignored, or has no verdict in time or when its peer leaves, lowers it by one. A
+//! peer slot with a reputation below zero is on probation: its peer may send an eighth of the rate until enough
+//! messages are accepted. Forgers can thus make gossipsub remember only an eighth, whether they change their names or
+//! vote for unknown blocks. A peer that has one message in nine accepted is never on probation.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -37,39 +37,39 @@ use crate::handle::{Shared, Verdict};
 use crate::status::DropReason;
 use alphorn_types::{Kind, TopicName};
 
-/// A message costs so much of its bucket, so that slow rates have whole numbers.
+/// Cost of a message in bucket units, so that slow rates are whole numbers.
 const MESSAGE_UNITS: u64 = 1000;
 
 /// What an accepted message adds to the reputation.
 const ACCEPTED: i32 = 8;
 
-/// The greatest reputation, which every place starts with; its negative is the least.
+/// The maximum reputation, which every peer slot starts with. The minimum is its negative.
 const REPUTATION_MAX: i32 = 256;
 
-/// Rates on probation are this part of the others.
+/// Divisor of the rates on probation.
 const PROBATION_PART: u64 = 8;
 
-/// Messages of a kind that pass at once on probation, if as many do otherwise: blocks come one by one.
+/// Burst of a kind on probation, if the normal burst is at least this large: blocks come one by one.
 const PROBATION_BURST_MIN: u64 = 8;
 
 /// Kinds of topics.
 const KINDS: usize = Kind::ALL.len();
 
-/// What the handler of a connection tells gossipsub.
+/// The events that a connection handler sends to gossipsub.
 type Told = THandlerOutEvent<gossip::Behaviour>;
 
 impl Config {
-    /// Messages of a kind that a peer may bring at once, and again in each slot, where so many topics
-    /// of the kind are subscribed: twice what is expected.
+    /// Messages of a kind that a peer may send at once, and again in each slot, with this many topics of the kind
+    /// subscribed. This is twice the expected number.
     pub(crate) fn burst(&self, kind: Kind, topics: u64) -> u64 {
         2 * u64::from(self.topic_messages_per_slot.get(kind)) * topics.max(1)
     }
 }
 
-/// Units in a second and at once, of each kind.
+/// Units per second and burst, for each kind.
 type Rates = [(u64, u64); KINDS];
 
-/// What one peer may bring.
+/// What one peer may send.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     buckets: [Bucket; KINDS],
@@ -83,8 +83,8 @@ impl Place {
         self.reputation < 0
     }
 
-    /// Changes the reputation, and the rates where probation begins or ends with that. Its end adds nothing to the
-    /// buckets: otherwise a peer that goes in and out of probation would bring more than one that never is.
+    /// Changes the reputation, and the rates if this starts or ends probation. Ending probation adds nothing to the
+    /// buckets. Otherwise a peer that goes in and out of probation could send more than one that never is.
     fn change(&mut self, reputation: i32, rates: &Rates, now: Instant) {
         let before = self.is_on_probation();
         self.reputation = reputation.clamp(-REPUTATION_MAX, REPUTATION_MAX);
@@ -114,11 +114,11 @@ impl Place {
     }
 }
 
-/// Places for peers, each with a bucket for each kind.
+/// Peer slots, each with a bucket per kind.
 #[derive(Debug)]
 struct Places {
     taken: BTreeMap<PeerId, Place>,
-    /// The one that was left last is the last one.
+    /// A stack: the peer slot that was vacated last is at the end.
     free: Vec<Place>,
     rates: Rates,
 }
@@ -137,7 +137,7 @@ impl Places {
         }
     }
 
-    /// Gives a peer a place. There is one, since there are no more peers than places.
+    /// Assigns a peer slot to a peer. One is always free, since there are no more peers than slots.
     fn take(&mut self, peer: PeerId, now: Instant) {
         if !self.taken.contains_key(&peer)
             && let Some(mut place) = self.free.pop()
@@ -152,7 +152,7 @@ impl Places {
 
     fn leave(&mut self, peer: &PeerId, now: Instant) {
         if let Some(mut place) = self.taken.remove(peer) {
-            // Up to now it was filled.
+            // The bucket was refilled up to now.
             for bucket in &mut place.buckets {
                 let _ = bucket.level(now);
             }
@@ -163,20 +163,20 @@ impl Places {
         }
     }
 
-    /// Whether a peer may bring a message of a kind now.
+    /// Whether a peer may send a message of a kind now.
     fn admit(&mut self, peer: &PeerId, kind: Kind, now: Instant) -> bool {
         let place = self.taken.get_mut(peer);
         place.is_some_and(|place| place.buckets[kind as usize].try_take(MESSAGE_UNITS, now))
     }
 
-    /// Counts a message that waits for its verdict now.
+    /// Counts a message that now waits for its verdict.
     fn carried(&mut self, peer: &PeerId) {
         if let Some(place) = self.taken.get_mut(peer) {
             place.waiting = place.waiting.saturating_add(1);
         }
     }
 
-    /// Counts a verdict for or against the peer that brought the message.
+    /// Credits a verdict to the peer that sent the message.
     fn judged(&mut self, peer: &PeerId, verdict: Verdict, now: Instant) {
         let Some(place) = self.taken.get_mut(peer) else {
             return;
@@ -190,7 +190,7 @@ impl Places {
         place.change(reputation, &self.rates, now);
     }
 
-    /// Changes all rates; nobody is given what a larger bucket does not hold more.
+    /// Changes all rates. A bucket gains only what the larger capacity adds.
     fn resize(&mut self, rates: Rates, now: Instant) {
         self.rates = rates;
         for place in self.taken.values_mut().chain(&mut self.free) {
@@ -219,7 +219,7 @@ impl Throttle {
         }
     }
 
-    /// From now on lets messages of these topics pass, at the rates that follow from their number.
+    /// Lets messages of these topics pass from now on, at the rates that follow from their number.
     pub(crate) fn subscribed<'a>(&mut self, topics: impl Iterator<Item = &'a TopicName>) {
         let named = topics.map(|topic| (gossip::ident(*topic).hash(), topic.topic.kind()));
         self.subscribed = named.collect();
@@ -234,12 +234,12 @@ impl Throttle {
         self.places.resize(rates, Instant::now());
     }
 
-    /// Tells of a message of a peer that waits for its verdict.
+    /// Records that a message of a peer waits for its verdict.
     pub(crate) fn carried(&mut self, peer: &PeerId) {
         self.places.carried(peer);
     }
 
-    /// Tells of the verdict on a message that a peer brought.
+    /// Records the verdict on a message that a peer sent.
     pub(crate) fn judged(&mut self, peer: &PeerId, verdict: Verdict) {
         self.places.judged(peer, verdict, Instant::now());
     }
@@ -249,7 +249,7 @@ impl Throttle {
         let dropped = match self.subscribed.get(&message.topic) {
             Some(kind) if self.places.admit(peer, *kind, now) => return true,
             Some(_) => DropReason::Rate,
-            // What is no topic of the network is refused by gossipsub, and held against the peer.
+            // Gossipsub rejects anything that is not a topic of the network, and penalises the peer.
             None if gossip::parse(&message.topic, &self.shared).is_none() => return true,
             None => DropReason::Unsubscribed,
         };
@@ -258,7 +258,7 @@ impl Throttle {
     }
 }
 
-/// The rates of a place that is not on probation.
+/// The rates of a peer slot that is not on probation.
 fn rates(config: &Config, topics: PerKind<u64>) -> Rates {
     Kind::ALL.map(|kind| {
         let burst = config.burst(kind, topics.get(kind)) * MESSAGE_UNITS;
@@ -364,12 +364,12 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// So many messages of each kind at once, and again in each second.
+    /// This many messages of each kind at once, and again in each second.
     fn rates_of(messages: u64) -> Rates {
         [(messages * MESSAGE_UNITS, messages * MESSAGE_UNITS); KINDS]
     }
 
-    /// Has so many messages of a peer judged.
+    /// Applies a verdict to this many messages of a peer.
     fn judge(places: &mut Places, peer: &PeerId, count: usize, verdict: Verdict, now: Instant) {
         for _ in 0..count {
             places.carried(peer);
@@ -400,12 +400,12 @@ mod tests {
             "the other place was never free before this one"
         );
         assert_eq!((places.free.len(), places.taken.len()), (2, 0));
-        // Kinds have rates of their own, and whoever has no place brings nothing.
+        // Each kind has its own rate, and a peer without a peer slot may send nothing.
         let peer = PeerId::random();
         assert!(!places.admit(&peer, Kind::Block, start));
         places.take(peer, start);
         assert!(places.admit(&peer, Kind::Block, start));
-        // Larger buckets hold more by what they grew.
+        // Larger buckets hold more by the amount they grew.
         let later = start + Duration::from_millis(1);
         places.resize([(1, 12 * MESSAGE_UNITS); KINDS], later);
         let votes = |places: &mut Places| {
@@ -418,8 +418,8 @@ mod tests {
         assert_eq!(votes(&mut places), 0);
     }
 
-    /// Forgers at 512 votes a second, who stay a second each: with one place they bring an eighth of what it would
-    /// let pass, whether they are sent away, leave before the verdict, or bring some good votes before.
+    /// Forgers send 512 votes a second and stay a second each. With one peer slot they get an eighth of its normal rate
+    /// through, whether they are disconnected, leave before the verdict, or send some good votes first.
     #[test]
     fn forgers_under_ever_new_names_bring_an_eighth() {
         let start = Instant::now();
@@ -448,7 +448,7 @@ mod tests {
         assert!(votes[1..].iter().all(|count| *count == 64), "{votes:?}");
     }
 
-    /// A peer that goes in and out of probation brings no more than one that never is.
+    /// A peer that goes in and out of probation gets no more through than one that never is.
     #[test]
     fn the_end_of_probation_adds_nothing() {
         let start = Instant::now();
@@ -465,8 +465,8 @@ mod tests {
         assert_eq!(votes, 512);
     }
 
-    /// Votes for blocks that nobody has are ignored: a peer that brings nothing else is on probation without leaving, and
-    /// one that has one message in nine accepted is not.
+    /// Votes for unknown blocks are ignored. A peer that sends nothing else goes on probation without leaving, and one
+    /// that has one message in nine accepted does not.
     #[test]
     fn a_peer_with_nothing_accepted_brings_an_eighth_until_enough_is() {
         let start = Instant::now();
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(votes(&mut places, &forger, 3), 64);
         judge(&mut places, &forger, 1, Verdict::Accept, at(3));
         assert_eq!(votes(&mut places, &forger, 4), 512);
-        // An honest peer leaves its place as it was.
+        // An honest peer leaves its peer slot as it found it.
         places.leave(&mixed, at(4));
         let next = PeerId::random();
         places.take(next, at(4));

@@ -1,8 +1,8 @@
 //! The messages that wait for a verdict.
 //!
-//! Room is shared only when it is short: a full table takes the message of a peer that has fewer
-//! waiting than another, in place of the newest one of the peer that has most. So who has messages
-//! wait without end keeps nobody else's out.
+//! Room is shared only when it is short. A full table accepts the message of a peer that has fewer
+//! waiting than another, and evicts the newest one of the peer that has most. A peer that lets
+//! messages pile up thus cannot keep out those of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use libp2p::gossipsub::MessageId;
 
 use alphorn_types::Kind;
 
-/// A message that waits.
+/// A message that waits for a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Waiting {
-    /// Its name in gossip.
+    /// Its ID in gossip.
     pub(crate) id: MessageId,
-    /// Who handed it over first.
+    /// The peer that delivered it first.
     pub(crate) source: PeerId,
     pub(crate) kind: Kind,
     pub(crate) bytes: usize,
@@ -46,8 +46,8 @@ impl Tokens {
         }
     }
 
-    /// A token for a message, and the message that gave way to it. None if too many wait and no
-    /// peer has so many more that it would have to give way.
+    /// Returns a token for a message, and the message evicted for it. None if too many wait and no
+    /// peer has enough more for one of its messages to be evicted.
     pub(crate) fn issue(&mut self, waiting: Waiting) -> Option<(u64, Option<Waiting>)> {
         let displaced = if self.waiting.len() >= self.count_max {
             let newest = self.newest_of_most(&waiting.source)?;
@@ -71,7 +71,7 @@ impl Tokens {
         (most.len() > own + 1).then(|| most.last().copied())?
     }
 
-    /// The message of a token; a token is good once.
+    /// Returns the message of a token. A token can be redeemed once.
     pub(crate) fn redeem(&mut self, token: u64) -> Option<Waiting> {
         let waiting = self.waiting.remove(&token)?;
         if let Some(own) = self.by_source.get_mut(&waiting.source) {
@@ -83,7 +83,8 @@ impl Tokens {
         Some(waiting)
     }
 
-    /// Forgets what waits longer than gossip remembers; says who brought each of those messages.
+    /// Drops messages that have waited longer than gossip remembers, and returns the peers that
+    /// sent them.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<PeerId> {
         let mut expired = Vec::new();
         while let Some((&token, first)) = self.waiting.first_key_value()
@@ -143,7 +144,8 @@ mod tests {
             assert_eq!(issued, Some((token, None)));
         }
         assert_eq!(tokens.issue(waiting(flooder, now)), None);
-        // The newest one of the flood goes for each message, until both have as many.
+        // The newest message of the flood is evicted for each new one, until both peers have the
+        // same number.
         for newest in (6..12).rev() {
             let (_, displaced) = tokens.issue(waiting(other, now)).expect("room by peer");
             assert_eq!(displaced, Some(waiting(flooder, now)));

@@ -1,23 +1,22 @@
-//! Whether a node aggregates and collects when its validators are selected. It can be changed while the node
-//! runs: jobs that are begun from then on are not run, and what they would have made is no duty in the
-//! slots that saw the role off. Votes and blocks, and the verification of what others rely on to be
-//! forwarded, go on.
+//! Whether a node aggregates and collects when its validators are selected. This can be changed while the node runs.
+//! Once switched off, new jobs for it are not run, and their results are not duties in the slots in which the role was
+//! off. Votes and blocks continue, as does the verification that other nodes rely on for forwarding.
 
 use crate::engine::{Judged, Tally};
 use alphorn_scheme::Work;
 use alphorn_types::Slot;
 use std::collections::VecDeque;
 
-/// Changes that are remembered; the ones before are of slots that are judged.
+/// Changes remembered. Earlier ones belong to slots that have been judged.
 const CHANGES_MAX: usize = 64;
 
 /// The role and its last changes.
 #[derive(Debug)]
 pub(crate) struct Aggregating {
     is_on: bool,
-    /// In which slots it was set, and to what.
+    /// The slots in which it was set, and the values.
     changes: VecDeque<(Slot, bool)>,
-    /// What it was before the first of them.
+    /// Its value before the first of them.
     before: bool,
 }
 
@@ -54,7 +53,7 @@ impl Aggregating {
         (makes && !self.is_on).then(|| "this node does not aggregate".to_owned())
     }
 
-    /// Whether it was on in the whole of a slot.
+    /// Whether it was on for the whole of a slot.
     fn was_on(&self, slot: Slot) -> bool {
         let earlier = self.changes.iter().rev().find(|(at, _)| *at < slot);
         let at_begin = earlier.map_or(self.before, |(_, is_on)| *is_on);
@@ -62,7 +61,7 @@ impl Aggregating {
         at_begin && within.into_iter().all(|(_, is_on)| *is_on)
     }
 
-    /// Duties of a slot without those that were none.
+    /// The duties of a slot without those that did not apply.
     pub(crate) fn judge(&self, mut judged: Judged) -> Judged {
         if !self.was_on(judged.slot) {
             judged.aggregate = Tally::default();

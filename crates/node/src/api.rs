@@ -1,18 +1,18 @@
-//! What a node says over HTTP.
+//! The HTTP interface of a node.
 //!
 //! | module | paths |
 //! |---|---|
 //! | `eth` | `/eth/…`: names and shapes of the beacon API |
 //! | `lean` | `/lean/v0/…`: names and shapes of the lean clients |
-//! | `own` | `/alphorn/v0/…` and `/metrics`: what only this node knows |
+//! | `own` | `/alphorn/v0/…` and `/metrics`: data specific to this node |
 //! | `events` | the streams of events of both interfaces |
 //! | `submit` of the crate | `POST /alphorn/v0/votes`: takes a vote |
-//! | `admin` | what changes something: asks for the bearer token of the file `api.token` |
+//! | `admin` | changes to the node: requires the bearer token of the file `api.token` |
 //!
-//! `/` leads to `/dashboard/`, where the program mounts the page.
+//! `/` redirects to `/dashboard/`, where the program mounts the page.
 //!
-//! Handlers read the last summary and the last snapshot and never wait for the loop; when its queue
-//! of commands is full they say so. Every error is `{"code": …, "message": …}`.
+//! Handlers read the last summary and the last snapshot and never wait for the loop. If its command queue is full, they
+//! report that. Every error is `{"code": …, "message": …}`.
 
 mod admin;
 mod eth;
@@ -39,33 +39,33 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Most bytes of a request's body.
+/// Maximum length of a request body.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// How long a handler may take until its answer begins.
+/// How long a handler may take until its response begins.
 pub(crate) const HANDLER_TIME_MAX: Duration = Duration::from_secs(5);
-/// How the program calls itself.
+/// The program's name and version.
 const VERSION: &str = concat!("alphorn/", env!("CARGO_PKG_VERSION"));
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Clone)]
 pub struct Api {
     /// The last summary.
     pub summary: watch::Receiver<Arc<Summary>>,
-    /// What else the node shows.
+    /// Other published state of the node.
     pub window: Window,
     /// Commands to the loop.
     pub control: mpsc::Sender<Control>,
-    /// The token that admin requests must bear.
+    /// The token that admin requests must carry.
     pub token: Arc<str>,
-    /// The places of those who read streams.
+    /// The slots of stream readers.
     pub clients: Clients,
-    /// What was found out about the machine at the start.
+    /// Findings about the host at startup.
     pub doctor: Arc<Value>,
-    /// The checkpoint that others can begin with.
+    /// The checkpoint that other nodes can start from.
     pub checkpoint: Latest,
 }
 
-/// An error as the interface tells it.
+/// An error as the interface returns it.
 #[derive(Debug)]
 struct Problem(StatusCode, String);
 
@@ -77,18 +77,18 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The answer to what cannot be answered: `{"code": …, "message": …}`.
+/// The error response: `{"code": …, "message": …}`.
 pub fn problem(code: StatusCode, message: impl Into<String>) -> Response {
     Problem(code, message.into()).into_response()
 }
 
-/// The same to a request that makes no sense.
+/// The response to an invalid request.
 fn bad(message: impl Into<String>) -> Problem {
     Problem(StatusCode::BAD_REQUEST, message.into())
 }
 
 impl Api {
-    /// All paths.
+    /// Routes for all paths.
     pub fn router(self) -> Router {
         Router::new()
             .merge(eth::routes())
@@ -97,8 +97,8 @@ impl Api {
             .merge(events::routes())
             .merge(admin::routes())
             .layer(middleware::from_fn(in_time))
-            // It has times of its own, for the body and for the verdict, so that who hands in a vote hears
-            // what became of it.
+            // It has its own timeouts, for the body and for the verdict, so that the submitter of a vote learns its
+            // outcome.
             .route("/alphorn/v0/votes", post(submit::votes))
             .route("/", get(home))
             .fallback(unknown)
@@ -107,7 +107,7 @@ impl Api {
             .with_state(self)
     }
 
-    /// The path of the metrics alone, for whom another port is open.
+    /// Routes for the metrics path only, for which another port is open.
     pub fn metrics_router(self) -> Router {
         own::metrics_route()
             .layer(middleware::from_fn(in_time))
@@ -124,7 +124,7 @@ impl Api {
         self.window.snapshot.borrow().clone()
     }
 
-    /// Whether a request bears the token.
+    /// Whether a request carries the token.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         bears(headers, &self.token)
     }
@@ -137,7 +137,7 @@ impl Api {
     }
 }
 
-/// Whether a request bears a token, compared in constant time.
+/// Whether a request carries a token, compared in constant time.
 pub fn bears(headers: &HeaderMap, token: &str) -> bool {
     let value = headers.get(header::AUTHORIZATION);
     let given = value.and_then(|value| value.to_str().ok());
@@ -149,7 +149,7 @@ pub fn bears(headers: &HeaderMap, token: &str) -> bool {
     })
 }
 
-/// The answer to who should come back.
+/// The response to a client that should retry later.
 pub(crate) fn busy(why: &str) -> Response {
     let answer = problem(StatusCode::SERVICE_UNAVAILABLE, why);
     ([(header::RETRY_AFTER, "1")], answer).into_response()
@@ -160,7 +160,7 @@ fn distance(summary: &Summary) -> u64 {
     summary.slot.saturating_sub(summary.head_slot)
 }
 
-/// 200 well, 206 catching up and well otherwise, 503 not well.
+/// 200 if healthy, 206 if catching up and otherwise healthy, 503 if unhealthy.
 fn health_code(summary: &Summary) -> StatusCode {
     match summary.health[..] {
         [] => StatusCode::OK,
@@ -169,32 +169,32 @@ fn health_code(summary: &Summary) -> StatusCode {
     }
 }
 
-/// What is not well, by name and for people.
+/// Health problems, by name and in readable form.
 fn reasons(summary: &Summary) -> Value {
     let reason = |reason: &Reason| json!({"reason": reason.name(), "text": reason.text()});
     summary.health.iter().map(reason).collect()
 }
 
-/// The page, which the program mounts beside these paths.
+/// Redirects to the page, which the program mounts next to these paths.
 async fn home() -> Redirect {
     Redirect::temporary("/dashboard/")
 }
 
-/// The answer to a path that there is not.
+/// The response to an unknown path.
 pub async fn unknown(request: Request) -> Response {
     let path = request.uri().path();
     problem(StatusCode::NOT_FOUND, format!("there is no {path}"))
 }
 
-/// The answer to a method that a path does not take.
+/// The response to a method that a path does not support.
 pub async fn wrong_method(request: Request) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let why = format!("{path} does not take {method}");
     problem(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
-/// Gives up what takes too long, for example a body that trickles in. An answer that has begun, as
-/// a stream of events, goes on.
+/// Aborts requests that take too long, for example a body that trickles in. A response that has begun, such as an event
+/// stream, continues.
 async fn in_time(request: Request, next: Next) -> Response {
     match tokio::time::timeout(HANDLER_TIME_MAX, next.run(request)).await {
         Ok(answer) => answer,
@@ -202,7 +202,7 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// The answer to a request that took too long, or did not come whole.
+/// The response to a request that took too long, or did not arrive completely.
 pub(crate) fn too_late() -> Response {
     problem(
         StatusCode::REQUEST_TIMEOUT,

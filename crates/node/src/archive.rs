@@ -1,5 +1,4 @@
-//! The thread that keeps blocks and messages and serves blocks, so that the loop never waits for the
-//! disk.
+//! The thread that stores blocks and messages and serves blocks, so that the loop never waits for the disk.
 
 use crate::blocks::{Blocks, BlocksError, Checkpoint, Facts, Latest, RANGE_MAX, Stored};
 use crate::engine::Kept;
@@ -13,51 +12,50 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Most blocks and messages of one commit.
+/// Most blocks and messages in one commit.
 const BATCH_MAX: usize = 4_096;
 
-/// Requests that wait for the thread where so many validators are local: all their votes of a slot come at
-/// once.
+/// Queue length of the thread for this many local validators, whose votes of a slot all arrive at once.
 pub(crate) fn queue_max(validators: usize) -> usize {
     BATCH_MAX + validators
 }
 
-/// Bytes of requests that wait, besides what they carry.
+/// Bytes of waiting requests, excluding their payloads.
 pub(crate) fn queue_bytes(validators: usize) -> u64 {
     (queue_max(validators) * size_of::<Request>()) as u64
 }
 
-/// Most bytes that wait to be durable.
+/// Most bytes that wait to become durable.
 pub(crate) const QUEUE_BYTES_MAX: usize = 64 << 20;
 
-/// Least time between two commits.
+/// Minimum time between two commits.
 const COMMIT_EVERY: Duration = Duration::from_millis(100);
-/// The same in multiples of the last commit, so that a slow disk has time for the marks of keys.
+/// The same in multiples of the last commit's duration, so that a slow disk has time for the marks of keys.
 const COMMIT_REST: u32 = 4;
 
-/// Where an answer goes: the blocks, or none if they cannot be read.
+/// Callback for a response: the blocks, or none if they cannot be read.
 pub(crate) type Answer = Box<dyn FnOnce(Option<Vec<Stored>>) + Send>;
 
-/// Blocks that a peer asks for.
+/// Blocks that a peer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Those from a slot on.
+    /// Blocks from a slot on.
     Range {
         /// The slot.
         from: Slot,
         /// How many, at most [`RANGE_MAX`].
         count: u16,
     },
-    /// One of them.
+    /// A single block.
     Block {
         /// Its slot.
         slot: Slot,
-        /// Its name.
+        /// Its root.
         root: Root,
     },
 }
 
-/// Who is told whether a message is durable.
+/// Callback that receives whether a message is durable.
 pub(crate) type Told = Box<dyn FnOnce(bool) + Send>;
 
 enum Request {
@@ -68,12 +66,12 @@ enum Request {
     Stop,
 }
 
-/// What the archive counts.
+/// Counters of the archive.
 #[derive(Debug, Default)]
 pub(crate) struct ArchiveCounters {
     /// Requests that found the queue full.
     pub(crate) dropped: AtomicU64,
-    /// Commits that failed; their blocks are asked of peers again after a restart.
+    /// Failed commits. Their blocks are requested from peers again after a restart.
     pub(crate) failed: AtomicU64,
     /// Longest commit, in nanoseconds.
     pub(crate) commit_ns_max: AtomicU64,
@@ -81,18 +79,18 @@ pub(crate) struct ArchiveCounters {
     pub(crate) messages: AtomicU64,
     /// Whether the last commit failed.
     pub(crate) broken: AtomicBool,
-    /// Files that were damaged, set aside and made anew.
+    /// Damaged files that were set aside and recreated.
     pub(crate) rebuilt: AtomicU64,
     /// Whether the thread has ended.
     pub(crate) ended: AtomicBool,
-    /// The checkpoint that was kept last.
+    /// The last checkpoint stored.
     pub(crate) latest: Latest,
-    /// Bytes that wait to be durable.
+    /// Bytes that wait to become durable.
     waiting: AtomicUsize,
 }
 
 impl ArchiveCounters {
-    /// Takes room for bytes, if there is any.
+    /// Reserves room for bytes, if there is any.
     fn admit(&self, bytes: usize) -> bool {
         let more = |waiting: usize| {
             let sum = waiting.checked_add(bytes)?;
@@ -107,7 +105,7 @@ impl ArchiveCounters {
     }
 }
 
-/// The loop's side.
+/// The loop's side of the archive.
 pub(crate) struct Archive {
     requests: SyncSender<Request>,
     counters: Arc<ArchiveCounters>,
@@ -115,7 +113,8 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Starts the thread, for which at most `queue_max` requests wait. `witness` says how far the marks are, which is written with what else is.
+    /// Starts the thread with a queue of at most `queue_max` requests. `witness` returns the position of the marks,
+    /// which is included in every commit.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -126,7 +125,7 @@ impl Archive {
     ) -> std::io::Result<Self> {
         let (requests, inbox) = sync_channel(queue_max);
         let counters = Arc::new(ArchiveCounters::default());
-        // One that cannot be read is made anew with the next.
+        // One that cannot be read is recreated with the next.
         counters.latest.set(blocks.checkpoint().ok().flatten());
         let rebuilt = u64::from(blocks.damaged().is_some());
         counters.rebuilt.store(rebuilt, Ordering::Relaxed);
@@ -134,7 +133,7 @@ impl Archive {
         let thread = std::thread::Builder::new()
             .name("alphorn-blocks".into())
             .spawn(move || {
-                // Also if it panics.
+                // Also on a panic.
                 let _end = Ended(keeper.counters.clone());
                 keeper.run(&inbox);
             })?;
@@ -145,14 +144,14 @@ impl Archive {
         })
     }
 
-    /// Keeps a block, unless too much waits: then peers have it.
+    /// Stores a block, unless too much is waiting. Peers have it then.
     pub(crate) fn keep(&self, block: Stored) {
         let bytes = block.data.len();
         self.admit(bytes, Request::Keep(block));
     }
 
-    /// Keeps a vote or an aggregate, unless too much waits: then it is not acknowledged. `told`
-    /// hears on the archive's thread, or at once on this one, whether it is durable.
+    /// Stores a vote or an aggregate, unless too much is waiting. It is not acknowledged then. `told` is called with
+    /// whether it is durable, either on the archive's thread or immediately on this one.
     pub(crate) fn keep_message(&self, message: Kept, told: Option<Told>) {
         let bytes = message.data.len();
         if let Some(Request::Message(_, Some(told))) =
@@ -162,20 +161,20 @@ impl Archive {
         }
     }
 
-    /// Keeps a state from which the next start begins, unless too much waits: then a later one.
+    /// Stores a state from which the next start begins, unless too much is waiting. A later one is stored then.
     pub(crate) fn keep_anchor(&self, anchor: Anchor) {
         self.send(Request::Anchor(Box::new(anchor)));
     }
 
-    /// Reads blocks for a peer; the answer is called on the archive's thread, or at once on this one,
-    /// with none, if the queue is full: a peer that is told so asks another.
+    /// Reads blocks for a peer. `answer` is called on the archive's thread, or immediately on this one with none if the
+    /// queue is full, so that the peer can ask another.
     pub(crate) fn serve(&self, wanted: Wanted, answer: Answer) {
         if let Some(Request::Serve(_, answer)) = self.send(Request::Serve(wanted, answer)) {
             answer(None);
         }
     }
 
-    /// Sends what is to be written; gives back what finds no room.
+    /// Sends a write request. Returns it if there is no room.
     fn admit(&self, bytes: usize, request: Request) -> Option<Request> {
         if !self.counters.admit(bytes) {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
@@ -198,12 +197,12 @@ impl Archive {
         }
     }
 
-    /// What was counted.
+    /// The counters.
     pub(crate) fn counters(&self) -> &ArchiveCounters {
         &self.counters
     }
 
-    /// Writes what waits and ends the thread.
+    /// Writes what is waiting and ends the thread.
     pub(crate) fn shutdown(&mut self) {
         let _ = self.requests.send(Request::Stop);
         if let Some(thread) = self.thread.take() {
@@ -212,7 +211,7 @@ impl Archive {
     }
 }
 
-/// Says that the thread has ended, however it did.
+/// Records that the thread has ended, for whatever reason.
 struct Ended(Arc<ArchiveCounters>);
 
 impl Drop for Ended {
@@ -221,7 +220,7 @@ impl Drop for Ended {
     }
 }
 
-/// What is not durable yet; the queue bounds it.
+/// Data that is not durable yet. The queue bounds it.
 #[derive(Default)]
 struct Batch {
     blocks: Vec<Stored>,
@@ -247,10 +246,10 @@ struct Keeper {
     counters: Arc<ArchiveCounters>,
     witness: Box<dyn Fn() -> Option<Witness> + Send>,
     batch: Batch,
-    /// Whether the file has what was kept last: not after a commit that failed.
+    /// Whether the file has everything stored last. False after a failed commit.
     has_all: bool,
     due: Option<Instant>,
-    /// How long the next batch gathers.
+    /// How long the next batch accumulates.
     rest: Duration,
 }
 
@@ -275,7 +274,7 @@ impl Keeper {
         loop {
             let request = match self.due {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                // Requests that wait do not put it off, however many they are.
+                // Waiting requests do not postpone it, however many they are.
                 Some(due) => match due.saturating_duration_since(Instant::now()) {
                     Duration::ZERO => Err(RecvTimeoutError::Timeout),
                     left => inbox.recv_timeout(left),
@@ -305,11 +304,11 @@ impl Keeper {
         }
     }
 
-    /// Blocks for a peer; none if they cannot be read. Damage that shows thereby is repaired at once: the
-    /// next use would make the file anew without what else it had.
+    /// Blocks for a peer, or none if they cannot be read. Damage found in the process is repaired at once, because the
+    /// next use would recreate the file without its other contents.
     fn read(&mut self, wanted: &Wanted) -> Option<Vec<Stored>> {
         let read = self.find(wanted);
-        // Once: where a new file cannot be written, the next commit tries again, and no question of a peer.
+        // Once only: if a new file cannot be written, the next commit retries, not a peer's request.
         if self.has_all && read.as_ref().is_err_and(BlocksError::is_damage) {
             self.counters.rebuilt.fetch_add(1, Ordering::Relaxed);
             self.has_all = false;
@@ -322,8 +321,8 @@ impl Keeper {
         read.ok()
     }
 
-    /// What was accepted a moment ago is what peers lack, so blocks that are not durable yet are among
-    /// these: no question of a peer has the disk write what waits.
+    /// Peers lack what was accepted most recently, so blocks that are not durable yet are included. No peer's request
+    /// forces a write of what is waiting.
     fn find(&self, wanted: &Wanted) -> Result<Vec<Stored>, BlocksError> {
         match wanted {
             Wanted::Range { from, count } => {
@@ -350,7 +349,7 @@ impl Keeper {
         }
     }
 
-    /// Writes a batch. A file that was damaged is made anew by the second try, and gets all that is known.
+    /// Writes a batch. A damaged file is recreated by the second attempt, and receives everything known.
     fn write(&self, batch: &Batch, is_fresh: bool) -> Result<(), BlocksError> {
         let latest = self.counters.latest.get();
         let put = |has_all: bool| {
@@ -403,7 +402,7 @@ impl Keeper {
     }
 }
 
-/// A state as it is kept; none of one that is too large.
+/// A state as stored. None if it is too large.
 fn checkpoint(anchor: &Anchor) -> Option<Checkpoint> {
     let bytes = anchor.encode()?;
     Some(Checkpoint::new(
@@ -427,7 +426,7 @@ mod tests {
         Archive::start(blocks, BATCH_MAX, || None).unwrap()
     }
 
-    /// Keeps a vote of a slot; whether it is durable is heard by who receives.
+    /// Stores a vote of a slot. The receiver gets whether it is durable.
     fn keep_vote(archive: &Archive, slot: u64) -> Receiver<bool> {
         let (sender, durable) = sync_channel(1);
         let cell = Cell {
@@ -452,7 +451,7 @@ mod tests {
         assert!(keep_vote(&archive, 1).recv().unwrap());
         let of_one = disk.syncs() - before;
         assert!(of_one > 0, "acknowledged before it is durable");
-        // The thread reads while they come in, so that all of them wait for the same commit.
+        // The thread reads while they arrive, so that all of them wait for the same commit.
         let (hold, release) = sync_channel::<()>(0);
         let one = Wanted::Range {
             from: Slot(0),
@@ -466,13 +465,13 @@ mod tests {
         let heard: Vec<_> = (2..1_002).map(|slot| keep_vote(&archive, slot)).collect();
         drop(hold);
         assert!(heard.iter().all(|heard| heard.recv().unwrap()));
-        // A busy machine may pause between two messages for longer than a commit waits.
+        // A busy host may pause between two messages for longer than a commit waits.
         let of_all = disk.syncs() - before;
         assert!(of_all <= 20 * of_one, "{of_all} syncs of 1,000 votes");
         archive.shutdown();
     }
 
-    /// Has the thread read without end: each answer is followed by the next request.
+    /// Makes the thread read continuously: each response is followed by the next request.
     fn read_on(requests: &SyncSender<Request>, over: &Arc<AtomicBool>) {
         let (next, until) = (requests.clone(), over.clone());
         let answer = move |_| {
@@ -517,7 +516,7 @@ mod tests {
         assert!(!is_broken(&archive));
         archive.shutdown();
         assert!(!archive.counters().broken.load(Ordering::Relaxed));
-        // A full disk is no damage: nothing was set aside.
+        // A full disk is not damage: nothing was set aside.
         assert_eq!(archive.counters().rebuilt.load(Ordering::Relaxed), 0);
     }
 
@@ -535,7 +534,7 @@ mod tests {
             assert!(Instant::now() < until, "the end is not told");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // What finds nobody to write it is refused, or was lost with the thread: never acknowledged.
+        // A message that no thread is left to write is refused, or was lost with the thread, but never acknowledged.
         assert_ne!(keep_vote(&archive, 1).recv(), Ok(true));
         archive.shutdown();
     }

@@ -1,5 +1,5 @@
-//! Where a node begins: at the checkpoint that it kept, or one that it was given, or at genesis; and the
-//! blocks after it that it verified before.
+//! Where a node starts: at its stored checkpoint, or one that it was given, or at genesis, followed by the later blocks
+//! that it verified before.
 
 use crate::blocks::{Blocks, BlocksError};
 use crate::record::Recorder;
@@ -7,20 +7,19 @@ use alphorn_proto::chain::AnchorError;
 use alphorn_proto::horn::Horn;
 use alphorn_types::Slot;
 
-/// What a start found.
+/// What startup found.
 #[derive(Debug, Default)]
 pub(crate) struct Begun {
-    /// The final slot at which the chain begins, if that is not genesis.
+    /// The final slot at which the chain starts, if that is not genesis.
     pub(crate) checkpoint: Option<Slot>,
-    /// Blocks that were taken.
+    /// Blocks accepted.
     pub(crate) blocks: u64,
-    /// Why the checkpoint that was kept is of no use.
+    /// Why the stored checkpoint is unusable.
     pub(crate) refused: Option<AnchorError>,
 }
 
-/// Puts the roles where the last run left them: the later one of the checkpoint that was kept and the
-/// one that is given, and then blocks, oldest first. A block that does not
-/// fit any more is of a branch that was given up.
+/// Restores the roles to the end of the last run: from the later of the stored and the given checkpoint, followed by
+/// blocks, oldest first. A block that no longer fits is on an abandoned branch.
 pub(crate) fn begin(
     horn: &mut Horn,
     blocks: &Blocks,

@@ -1,12 +1,12 @@
-//! The file `node.redb`: the checkpoint from which the next start begins, blocks for peers that ask and
-//! for that start, and the messages of the last slots.
+//! The file `node.redb`: the checkpoint from which the next start begins, blocks for that start and for peers that
+//! request them, and the messages of the last slots.
 //!
-//! A block is durable some tenths of a second after it was accepted: several share a commit. What
-//! a crash loses is asked of peers again. The file is a cache: what is damaged is set aside, a new one
-//! is made, and the node goes on.
+//! A block becomes durable some tenths of a second after it was accepted, because several share a commit. Blocks lost
+//! in a crash are requested from peers again. The file is a cache. If it is damaged, it is set aside, a new one is
+//! created, and the node continues.
 //!
-//! It also remembers how far the marks of `safety.redb` were ([`Witness`]), so that an older copy of
-//! that file is noticed.
+//! It also remembers how far the marks of `safety.redb` were ([`Witness`]), so that an older copy of that file is
+//! noticed.
 
 use crate::engine::Kept;
 use crate::file::{DataFile, is_damage, set_aside};
@@ -21,53 +21,53 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// (Slot, root) to the block as it was on the wire.
+/// (Slot, root) to the block in wire format.
 const BLOCKS: TableDefinition<'_, (u64, &[u8; 32]), &[u8]> = TableDefinition::new("blocks");
 
-/// `checkpoint` to its SHA-256 and its bytes; `witness` to how far the marks were.
+/// `checkpoint` to its SHA-256 and its bytes. `witness` to the position of the marks.
 const FACTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("facts");
 const CHECKPOINT: &str = "checkpoint";
 const WITNESS: &str = "witness";
 
-/// Slots for which blocks are kept for others: who was away longer needs a checkpoint. Those on which
-/// the next start stands are kept however old they are.
+/// Slots for which blocks are kept for other nodes. A node that was away longer needs a checkpoint. Blocks that the
+/// next start depends on are kept however old they are.
 pub(crate) const SLOTS_KEPT: u64 = 8_192;
 
-/// Bytes of the file that are kept in memory.
+/// Bytes of the file cached in memory.
 pub(crate) const CACHE_BYTES: usize = 32 << 20;
 
-/// Most blocks of one answer.
+/// Most blocks in one response.
 pub(crate) const RANGE_MAX: usize = 256;
 
-/// Most bytes of one answer, unless its first block is larger.
+/// Most bytes in one response, unless its first block is larger.
 pub(crate) const RANGE_BYTES_MAX: usize = 16 << 20;
 
-/// A block as it is kept.
+/// A stored block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     /// Its slot.
     pub(crate) slot: Slot,
-    /// Its name.
+    /// Its root.
     pub(crate) root: Root,
-    /// Its bytes on the wire.
+    /// Its bytes in wire format.
     pub(crate) data: Bytes,
 }
 
-/// A state from which a node can begin, as it is kept and given to others.
+/// A state from which a node can start, as stored and sent to other nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The slot of its final checkpoint.
     pub(crate) slot: Slot,
-    /// The slot of the block on which all later ones stand.
+    /// The slot of the block that all later ones build on.
     pub(crate) base: Slot,
-    /// Its name: SHA-256 of the bytes.
+    /// Its identifier: the SHA-256 of the bytes.
     pub(crate) digest: [u8; 32],
     /// Its encoding.
     pub(crate) bytes: Bytes,
 }
 
 impl Checkpoint {
-    /// Of an encoding with its slots.
+    /// Creates a checkpoint from an encoding and its slots.
     pub(crate) fn new(slot: Slot, base: Slot, bytes: Vec<u8>) -> Self {
         Checkpoint {
             slot,
@@ -82,7 +82,7 @@ impl Checkpoint {
         [&self.digest[..], slots.as_flattened(), &self.bytes].concat()
     }
 
-    /// The inverse; none for bytes that are not those that were written.
+    /// The inverse. None if the bytes are not what was written.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (digest, rest) = bytes.split_first_chunk::<32>()?;
         let (slot, rest) = rest.split_first_chunk()?;
@@ -93,12 +93,12 @@ impl Checkpoint {
     }
 }
 
-/// The checkpoint that was kept last, for whoever asks.
+/// The last checkpoint stored, for readers.
 #[derive(Clone, Debug, Default)]
 pub struct Latest(Arc<Mutex<Option<Arc<Checkpoint>>>>);
 
 impl Latest {
-    /// It, if there is one.
+    /// Returns the checkpoint, if there is one.
     pub(crate) fn get(&self) -> Option<Arc<Checkpoint>> {
         self.0
             .lock()
@@ -112,12 +112,12 @@ impl Latest {
     }
 }
 
-/// What else is written with blocks and messages.
+/// Extra data written with blocks and messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts<'a> {
     /// A later checkpoint.
     pub(crate) checkpoint: Option<&'a Checkpoint>,
-    /// How far the marks are.
+    /// The position of the marks.
     pub(crate) witness: Option<Witness>,
 }
 
@@ -131,7 +131,7 @@ pub struct BlocksError {
 }
 
 impl BlocksError {
-    /// Whether the file is not what was written.
+    /// Whether the file's contents differ from what was written.
     pub(crate) fn is_damage(&self) -> bool {
         is_damage(&self.source)
     }
@@ -140,12 +140,12 @@ impl BlocksError {
 /// The file of blocks.
 pub struct Blocks {
     file: DataFile,
-    /// Why the one that was there was set aside.
+    /// Why the previous file was set aside.
     damaged: Option<String>,
 }
 
 impl Blocks {
-    /// Opens or makes the file. One that is damaged is set aside, and a new one made.
+    /// Opens or creates the file. A damaged file is set aside and replaced by a new one.
     ///
     /// # Errors
     /// [`BlocksError`].
@@ -159,7 +159,7 @@ impl Blocks {
             })
         };
         match open() {
-            // It opened, and its tables are not those of this version: the next use makes it anew.
+            // It opened, but its tables are not those of this version. The next use recreates it.
             Err(error) if error.is_damage() => {
                 set_aside(path).map_err(|error| failed("setting aside", error))?;
                 let damaged = Some(error.to_string());
@@ -169,12 +169,12 @@ impl Blocks {
         }
     }
 
-    /// What was wrong with the file that was there, if it was set aside.
+    /// What was wrong with the previous file, if it was set aside.
     pub(crate) fn damaged(&self) -> Option<&str> {
         self.damaged.as_deref()
     }
 
-    /// The same on any storage; for tests.
+    /// The same on any storage, for tests.
     ///
     /// # Errors
     /// [`BlocksError`].
@@ -196,20 +196,19 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// Adds blocks and messages, drops those that are too old for the newest, and returns when that
-    /// is durable.
+    /// Adds blocks and messages, drops those that are too old relative to the newest, and returns when that is durable.
     ///
     /// # Errors
-    /// [`BlocksError`]; then nothing has changed.
+    /// [`BlocksError`]. Nothing has changed in that case.
     #[cfg(test)]
     pub(crate) fn put(&self, batch: &[Stored], messages: &[Kept]) -> Result<(), BlocksError> {
         self.put_with(batch, messages, Facts::default())
     }
 
-    /// The same with what else there is to write.
+    /// The same, with extra data.
     ///
     /// # Errors
-    /// [`BlocksError`]; then nothing has changed.
+    /// [`BlocksError`]. Nothing has changed in that case.
     pub(crate) fn put_with(
         &self,
         batch: &[Stored],
@@ -223,7 +222,7 @@ impl Blocks {
         })
     }
 
-    /// The checkpoint from which a start begins: none if there is none yet, or not what was written.
+    /// The checkpoint from which a start begins. None if there is none yet, or it is not what was written.
     ///
     /// # Errors
     /// [`BlocksError`].
@@ -232,7 +231,7 @@ impl Blocks {
         Ok(found.and_then(|bytes| Checkpoint::decode(&bytes)))
     }
 
-    /// How far the marks were when this file was written last.
+    /// The position of the marks when this file was last written.
     ///
     /// # Errors
     /// [`BlocksError`].
@@ -249,7 +248,7 @@ impl Blocks {
         })
     }
 
-    /// A block, if it is there.
+    /// Returns a block, if present.
     ///
     /// # Errors
     /// [`BlocksError`].
@@ -263,8 +262,8 @@ impl Blocks {
         })
     }
 
-    /// Blocks from a slot on in the order of their slots, those that `wait` to be written among
-    /// them; at most `count_max`, `RANGE_MAX` and `RANGE_BYTES_MAX`.
+    /// Blocks from a slot on, ordered by slot, including those in `wait` that have yet to be written. At most
+    /// `count_max`, `RANGE_MAX` and `RANGE_BYTES_MAX`.
     ///
     /// # Errors
     /// [`BlocksError`].
@@ -291,8 +290,8 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// Blocks that are written, in the order of slots and roots, after the one with this slot and root,
-    /// or from the first on; within the bounds of [`range`](Self::range).
+    /// Written blocks, ordered by slot and root, after the one with this slot and root, or from the first on. Within
+    /// the bounds of [`range`](Self::range).
     ///
     /// # Errors
     /// [`BlocksError`].
@@ -349,7 +348,7 @@ impl Blocks {
             let mut txn = database.begin_write()?;
             txn.set_durability(Durability::Immediate)?;
             txn.set_quick_repair(true);
-            // They are there, unless the file was made anew.
+            // The tables exist, unless the file was recreated.
             txn.open_table(BLOCKS)?;
             txn.open_table(FACTS)?;
             message_store::open(&txn)?;
@@ -373,7 +372,7 @@ fn put_facts(txn: &redb::WriteTransaction, facts: Facts<'_>) -> Result<(), redb:
     Ok(())
 }
 
-/// The oldest slot whose blocks the next start needs: without a checkpoint all.
+/// The oldest slot whose blocks the next start needs. Without a checkpoint all are needed.
 fn needed(txn: &redb::WriteTransaction) -> Result<u64, redb::Error> {
     let table = txn.open_table(FACTS)?;
     let found = table.get(CHECKPOINT)?;

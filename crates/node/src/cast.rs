@@ -1,14 +1,12 @@
-//! Large messages: blocks and collections above a length go to peers as coded broadcasts, not as
+//! Large messages: blocks and collections above a certain length are sent to peers as coded broadcasts instead of by
 //! gossip.
 //!
-//! A cast drives [`Broadcast`] in the code of its network: Reed-Solomon shards under a Merkle root, the
-//! specification's default for a node, or random linear combinations under commitments, which relays
-//! mix again. Like an engine it has no thread, no clock and no socket: time is an argument, and what it
-//! wants done goes to a `Carrier`.
+//! A cast drives [`Broadcast`] in the code of its network: either Reed-Solomon shards under a Merkle root, the
+//! specification's default for a node, or random linear combinations under commitments, which relays recombine. Like an
+//! engine it has no thread, clock or socket. Time is an argument, and side effects go through a `Carrier`.
 //!
-//! A payload that is complete is a message for the protocol, on its topic and from its source: the
-//! source signed a header over just these bytes, so if the protocol rejects them, the source answers
-//! for it, and nobody who forwarded shards.
+//! A complete payload is a message for the protocol, on its topic and from its source. The source signed a header over
+//! exactly these bytes, so if the protocol rejects them, the source is to blame, not the peers that forwarded shards.
 
 mod code;
 mod job;
@@ -36,90 +34,89 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Tokens from here on name messages that came by broadcast.
+/// Tokens from here on identify messages received by broadcast.
 pub(crate) const TOKENS: u64 = 3 << 62;
 
-/// Messages that came by broadcast and wait for the protocol's verdict, at most.
+/// Maximum number of broadcast messages that wait for the protocol's verdict.
 const AWAITED_MAX: usize = 1_024;
-/// Headers of sources that are to blame, at most; all are counted.
+/// Maximum number of headers kept from sources that are to blame. All are counted.
 const BLAMED_MAX: usize = 64;
-/// Headers of one peer and slot that no duty of a source fits, at most; then no header of the peer
-/// is looked at until the next slot. Nobody is blamed: two halves of a network that come together
-/// know different duties for a while.
+/// Maximum number of headers per peer and slot that match no duty of their source. Beyond it, headers of that peer are
+/// ignored until the next slot. The peer is not blamed: two halves of a network that rejoin disagree about duties for a
+/// while.
 const UNSCHEDULED_MAX: u32 = 64;
-/// What a peer earns that sent what no honest one does.
+/// Penalty for a peer that sent something no honest peer sends.
 const POINTS_BAN: u32 = 100;
 
-/// Whoever carries out what a cast wants done. Nothing here may block.
+/// Carries out the side effects of a cast. Nothing here may block.
 pub(crate) trait Carrier {
-    /// Queue a frame to a peer; false if there is no room. When it has left, [`Cast::left`] is to be
-    /// told, and never twice.
+    /// Queue a frame to a peer. Returns false if there is no room. Once it has left, [`Cast::left`] must be called,
+    /// exactly once.
     fn send_frame(&mut self, peer: Peer, id: u64, data: Bytes) -> bool;
-    /// Drop the frames with this number that wait; [`Cast::left`] counts them as well.
+    /// Drop the waiting frames with this number. [`Cast::left`] counts them as well.
     fn cancel_frames(&mut self, peer: Peer, id: u64);
-    /// Run a job; its end goes to [`Cast::finished`]. One that signs is run only with the rights of
-    /// its slot.
+    /// Run a job. Its result goes to [`Cast::finished`]. A signing job runs only with the rights of its slot.
     fn run(&mut self, spawn: Spawn);
-    /// Give an own message to gossip after all.
+    /// Fall back to gossip for an own message.
     fn gossip(&mut self, topic: Topic, data: Bytes);
-    /// Hand a message to the protocol; its verdict goes to [`Cast::verdict`].
+    /// Pass a message to the protocol. Its verdict goes to [`Cast::verdict`].
     fn deliver(&mut self, from: Peer, topic: Topic, token: Token, data: Bytes);
-    /// A peer misbehaved; at 100 points it is banned.
+    /// A peer misbehaved. At 100 points it is banned.
     fn blame_peer(&mut self, peer: Peer, reason: Reject, points: u32);
-    /// A source signed what is no message.
+    /// A source signed something that is not a valid message.
     fn blame_source(&mut self, blamed: &Blamed);
     /// A source signed two headers for one duty.
     fn equivocated(&mut self, evidence: Evidence);
 }
 
-/// A source that signed what is no message.
+/// A source that signed something that is not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Blamed {
-    /// What it should have been; names the source.
+    /// What it should have been, including the source.
     pub(crate) subject: Subject,
-    /// The header with the source's signature, as it was on the wire.
+    /// The header with the source's signature, as received.
     pub(crate) header: Bytes,
 }
 
-/// What a cast counts since its start.
+/// Counters of a cast since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Own messages that were broadcast.
     pub published: u64,
-    /// Own messages that were given to gossip although they are large: as many broadcasts as may
-    /// were alive, the header could not be signed, or nobody could know the duty.
+    /// Own messages that were gossiped although they are large: the maximum number of broadcasts was active, the header
+    /// could not be signed, or no peer could know the duty.
     pub(crate) gossiped: u64,
-    /// Messages that came whole.
+    /// Messages received completely.
     pub delivered: u64,
     /// Broadcasts that ended incomplete.
     pub(crate) withheld: u64,
-    /// Sources that signed what is no message.
+    /// Sources that signed something that is not a valid message.
     pub sources_blamed: u64,
-    /// Payload bytes of the messages that came whole, and of own ones.
+    /// Payload bytes of the messages received completely, and of own ones.
     pub(crate) payload_bytes: [u64; 2],
-    /// Frames that came and went.
+    /// Frames received and sent.
     pub frames: [u64; 2],
-    /// Their bytes.
+    /// Bytes of frames received and sent.
     pub(crate) frame_bytes: [u64; 2],
-    /// Frames that found no room in the queue to a peer, or in the budget of one.
+    /// Frames dropped because a peer's queue was full or its budget exceeded.
     pub(crate) frames_dropped: u64,
-    /// What was refused, by reason.
+    /// Rejected input, by reason.
     pub(crate) refused: BTreeMap<String, u64>,
 }
 
-/// The broadcasts of a node, whichever code they are in.
+/// The broadcasts of a node, in either code.
 pub(crate) trait Broadcasts: Send {
-    /// Takes over who has which duty; to be called before anything else of a turn.
+    /// Updates the duty assignments. Must be called before anything else in a turn.
     fn follow(&mut self, now: Time, horn: &Horn);
-    /// Broadcasts an own message. What cannot be broadcast goes to gossip.
+    /// Broadcasts an own message. If it cannot be broadcast, it is gossiped.
     fn publish(&mut self, now: Time, topic: Topic, data: Bytes, carrier: &mut dyn Carrier);
-    /// A peer is connected. One beyond as many as a machine takes has no part in broadcasts.
+    /// A peer connected. Peers beyond the state machine's maximum take no part in broadcasts.
     fn peer_up(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier);
-    /// A peer is gone.
+    /// A peer disconnected.
     fn peer_down(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier);
-    /// A frame of a peer.
+    /// A frame from a peer.
     fn frame(&mut self, now: Time, from: Peer, data: &[u8], carrier: &mut dyn Carrier);
-    /// So many frames have left the queue to a peer.
+    /// This many frames have left the queue to a peer.
     fn left(&mut self, now: Time, peer: Peer, frames: u32, carrier: &mut dyn Carrier);
     /// A job ended.
     fn finished(
@@ -129,20 +126,20 @@ pub(crate) trait Broadcasts: Send {
         outcome: Outcome<Product>,
         carrier: &mut dyn Carrier,
     );
-    /// What the protocol found of a message that was delivered.
+    /// The protocol's verdict on a delivered message.
     fn verdict(&mut self, token: Token, verdict: Verdict, carrier: &mut dyn Carrier);
-    /// The time given by [`next_deadline`](Self::next_deadline) has come.
+    /// The time returned by [`next_deadline`](Self::next_deadline) has come.
     fn deadline(&mut self, now: Time, carrier: &mut dyn Carrier);
     /// When [`deadline`](Self::deadline) is due.
     fn next_deadline(&self) -> Option<Time>;
-    /// What was counted.
+    /// The counters.
     fn counts(&self) -> Counts;
-    /// The last sources that signed what is no message.
+    /// The last sources that signed something that is not a valid message.
     #[cfg(test)]
     fn blamed(&self) -> &VecDeque<Blamed>;
 }
 
-/// Broadcasts without peers, for the network of a protocol. `secret` must be known to nobody else.
+/// Broadcasts without peers, for the network of a protocol. `secret` must be known to no other node.
 ///
 /// # Errors
 /// If a network's messages or signatures are longer than a broadcast carries.
@@ -168,9 +165,9 @@ struct Cast<C: Coding> {
     clock: SlotClock,
     sources: Sources,
     peers: Peers,
-    /// Own messages whose broadcast has not begun: as many as the machine takes.
+    /// Own messages whose broadcast has not started: as many as the state machine accepts.
     own: Vec<(Subject, Topic, Bytes)>,
-    /// What the protocol was given, and who answers for it.
+    /// Messages passed to the protocol, and the source to blame for each.
     awaited: BTreeMap<Token, Blamed>,
     token_next: u64,
     blamed: VecDeque<Blamed>,
@@ -227,7 +224,7 @@ impl<C: Coding> Broadcasts for Cast<C> {
             return;
         };
         let input = match self.machine.decode(from, data) {
-            // Where commitments travel beside a header, the duty is looked up before they are read.
+            // Where commitments accompany a header, the duty is looked up before they are parsed.
             Ok(Message::Header(_)) | Err(Reject::NotScheduled)
                 if link.unscheduled >= UNSCHEDULED_MAX =>
             {
@@ -357,7 +354,7 @@ impl<C: Coding> Cast<C> {
                     self.counts.payload_bytes[1] += data.len() as u64;
                 }
             }
-            // An own message that cannot be broadcast is not lost.
+            // An own message that cannot be broadcast must not be lost.
             Output::Unpublished { subject, .. } => {
                 if let Some((_, topic, data)) = self.take_own(&subject) {
                     self.counts.gossiped += 1;
@@ -388,7 +385,7 @@ impl<C: Coding> Cast<C> {
             return;
         };
         let Some(data) = self.machine.encode(message) else {
-            // Its broadcast ended in the same instant.
+            // Its broadcast ended at the same instant.
             if is_piece {
                 self.machine.handle(now, Input::SendReady { peer: to });
             }
@@ -411,7 +408,7 @@ impl<C: Coding> Cast<C> {
         Some(self.own.swap_remove(at))
     }
 
-    /// A payload is complete. What it says of itself must be what its header says.
+    /// A payload is complete. Its contents must match its header.
     fn deliver(&mut self, id: &Id, subject: Subject, payload: Bytes, carrier: &mut dyn Carrier) {
         self.counts.delivered += 1;
         self.counts.payload_bytes[0] += payload.len() as u64;
@@ -453,8 +450,8 @@ impl<C: Coding> Cast<C> {
             link.unscheduled += 1;
             return;
         }
-        // What is beyond a budget is dropped and counted: a node that is slow drops what honest peers
-        // send, and has them send it again.
+        // Anything beyond a budget is dropped and counted: a slow node drops frames of honest peers, and has to have
+        // them sent again.
         if reason.blame() == Blame::Ban {
             carrier.blame_peer(link.peer, reason, POINTS_BAN);
         }

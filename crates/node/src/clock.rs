@@ -1,18 +1,17 @@
 //! Two clocks: the wall clock, which may be set while the node runs, and a monotonic one that may not.
 //!
-//! Protocol time goes on with the monotonic clock, and follows the wall clock where the two drift
-//! apart slowly. A *step* of the wall clock is doubted first:
+//! Protocol time advances with the monotonic clock, and follows the wall clock where the two drift apart slowly. A
+//! *step* of the wall clock is doubted first:
 //!
-//! - what peers say of the time decides at once, between the time that goes on and the time of the
-//!   wall clock; they cannot bring about a third one;
-//! - where no peer says anything, a step is believed once it has lasted as long as it is long, and
-//!   after `DOUBT_MAX_NS` at most.
+//! - If peers report the time, they decide at once between the continued time and the time of the wall clock. They
+//!   cannot introduce a third one.
+//! - If no peer reports the time, a step is accepted once it has lasted as long as it is large, and after
+//!   `DOUBT_MAX_NS` at most.
 //!
-//! So a clock that jumps and comes back costs nothing, whatever it showed meanwhile, and a computer
-//! that slept for an hour, during which its monotonic clock stood still, learns the time from its
-//! peers. Protocol time never goes back: where a step back is believed it stands still until the
-//! wall clock has caught up, so no phase begins twice and nothing is signed a second time. A step
-//! forward skips phases, whose duties are missed and never done late.
+//! A clock that jumps and comes back therefore costs nothing, whatever it showed in between. A host that slept for an
+//! hour, during which its monotonic clock stood still, learns the time from its peers. Protocol time never goes back:
+//! once a step back is accepted, it stands still until the wall clock has caught up, so no phase begins twice and
+//! nothing is signed a second time. A step forward skips phases, whose duties are missed and never performed late.
 
 use alphorn_types::Time;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,18 +19,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// A difference between the two clocks that counts as a step.
 pub(crate) const STEP_NS: u64 = 100_000_000;
 
-/// How long a step is doubted at most where no peer says anything.
+/// How long a step is doubted at most if no peer reports the time.
 pub(crate) const DOUBT_MAX_NS: u64 = 600_000_000_000;
 
-/// Where the time comes from; tests bring their own.
+/// The source of time. Tests provide their own.
 pub trait Source: Send {
-    /// Nanoseconds since 1970, as the machine believes.
+    /// Nanoseconds since 1970, by the host's wall clock.
     fn wall_ns(&self) -> u64;
-    /// Nanoseconds since any fixed point, never going back.
+    /// Nanoseconds since an arbitrary fixed point. Never goes back.
     fn monotonic_ns(&self) -> u64;
 }
 
-/// The machine's clocks.
+/// The host's clocks.
 pub struct Machine {
     start: Instant,
 }
@@ -62,18 +61,18 @@ fn nanoseconds(duration: Duration) -> u64 {
 /// A jump of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// By so many nanoseconds into the future.
+    /// By this many nanoseconds into the future.
     Forward(u64),
-    /// By so many nanoseconds into the past.
+    /// By this many nanoseconds into the past.
     Backward(u64),
 }
 
-/// A wall clock that shows another time than the one that goes on.
+/// A wall clock that shows a different time from the continued one.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     /// Wall minus monotonic.
     offset_ns: i128,
-    /// Since when, by the monotonic clock.
+    /// When that began, by the monotonic clock.
     since_ns: u64,
 }
 
@@ -83,13 +82,13 @@ pub(crate) struct Clock<C: Source> {
     /// Protocol time minus monotonic time.
     offset_ns: i128,
     doubt: Option<Doubt>,
-    /// Another time was believed since somebody asked.
+    /// A different time was accepted since the last query.
     changed: bool,
     last: Time,
 }
 
 impl<C: Source> Clock<C> {
-    /// A clock that begins now, with the time of the wall clock.
+    /// Creates a clock that starts now, with the time of the wall clock.
     pub(crate) fn new(source: C) -> Self {
         let offset_ns = i128::from(source.wall_ns()) - i128::from(source.monotonic_ns());
         Clock {
@@ -101,9 +100,9 @@ impl<C: Source> Clock<C> {
         }
     }
 
-    /// The protocol's time, and the step of the wall clock since the last call, if there was one.
-    /// `peers` says by how much peers are ahead of protocol time, as they said it since a moment of
-    /// monotonic time: none if they said nothing since then.
+    /// Returns protocol time, and the step of the wall clock since the last call, if there was one. `peers` returns by
+    /// how much peers are ahead of protocol time, from reports since a given monotonic time, or none if there were no
+    /// reports.
     pub(crate) fn now(&mut self, peers: impl Fn(u64) -> Option<i64>) -> (Time, Option<Step>) {
         let monotonic = self.source.monotonic_ns();
         let offset_ns = i128::from(self.source.wall_ns()) - i128::from(monotonic);
@@ -134,7 +133,7 @@ impl<C: Source> Clock<C> {
         (self.last, step)
     }
 
-    /// Begins to doubt the wall clock, unless it is doubted for this time already.
+    /// Begins to doubt the wall clock, unless this time is being doubted already.
     fn doubt(&mut self, since_ns: u64, offset_ns: i128, moved: i128) -> Option<Step> {
         let before = self.doubt.map(|doubt| offset_ns - doubt.offset_ns);
         if before.is_some_and(|change| change.unsigned_abs() <= STEP_NS.into()) {
@@ -151,13 +150,13 @@ impl<C: Source> Clock<C> {
         })
     }
 
-    /// Protocol time as it runs, which may be behind what was shown already.
+    /// Running protocol time, which may be behind a time already returned.
     fn running(&self, monotonic: u64) -> Time {
         let nanos = i128::from(monotonic) + self.offset_ns;
         Time::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// Whether another time was believed since the last call: what others are ahead of is another one.
+    /// Whether a different time was accepted since the last call, which invalidates earlier reports of others.
     pub(crate) fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -167,18 +166,18 @@ impl<C: Source> Clock<C> {
         self.source.monotonic_ns()
     }
 
-    /// Protocol time as it runs at this moment: behind what [`Clock::now`] shows while that stands still.
+    /// Running protocol time at this moment. It is behind [`Clock::now`] while that stands still.
     pub(crate) fn running_now(&self) -> Time {
         self.running(self.source.monotonic_ns())
     }
 
-    /// How long to sleep until `at`: what is left of a standstill included.
+    /// How long to sleep until `at`, including the rest of a standstill.
     pub(crate) fn until(&self, at: Time) -> Duration {
         Duration::from_nanos(at.since_ns(self.running_now()))
     }
 
-    /// By how many nanoseconds the wall clock is ahead of protocol time while it is doubted, or behind
-    /// it while that stands still; 0 if all is well.
+    /// By how many nanoseconds the wall clock is ahead of protocol time while it is doubted, or behind it while that
+    /// stands still. 0 if all is well.
     pub(crate) fn wrong_ns(&self) -> i64 {
         let monotonic = self.source.monotonic_ns();
         let doubted = self.doubt.map(|doubt| doubt.offset_ns - self.offset_ns);
@@ -226,13 +225,13 @@ mod tests {
         None
     }
 
-    /// A machine whose wall clock is wrong by some seconds, with its clock.
+    /// A host whose wall clock is wrong by some seconds, with its clock.
     struct World {
         fake: Fake,
         clock: Clock<Fake>,
         monotonic_ms: u64,
         wrong_s: i64,
-        /// Steps that were told.
+        /// Steps reported.
         steps: u64,
     }
 
@@ -251,13 +250,13 @@ mod tests {
             }
         }
 
-        /// What time it is, in milliseconds.
+        /// The true time, in milliseconds.
         fn truth_ms(&self) -> u64 {
             START_MS + self.monotonic_ms
         }
 
-        /// Some seconds later, looked at ten times a second; by how many milliseconds protocol time
-        /// is ahead of the truth then, and whether it stood still.
+        /// Advances by some seconds, polling ten times a second. Returns by how many milliseconds protocol time is then
+        /// ahead of the truth, and whether it stood still.
         fn run(&mut self, seconds: u64, peers: impl Fn(u64) -> Option<i64>) -> (i64, bool) {
             let mut last = self.clock.last;
             let mut stood = false;
@@ -310,7 +309,7 @@ mod tests {
 
     #[test]
     fn who_slept_is_told_the_time_by_peers_and_without_them_waits_ten_minutes_at_most() {
-        // As after a sleep: the true time went on, the monotonic clock did not.
+        // As after a sleep: the true time advanced, the monotonic clock did not.
         let slept = |seconds: i64| {
             let mut world = World::new();
             world.run(5, silent);
@@ -329,14 +328,14 @@ mod tests {
         assert_eq!(world.run(2, silent).0, 20_000, "a short one sooner");
     }
 
-    /// A clock that was ahead from the start, and is set right.
+    /// A clock that was ahead from the start, and is corrected.
     #[test]
     fn where_a_step_back_is_believed_time_stands_still_and_then_goes_on() {
         let mut world = World::new();
         world.run(1, silent);
         world.wrong_s = -6;
         let before = world.clock.last;
-        // Half of the peers' differences tell of the other time.
+        // Half of the peers' differences refer to the other time.
         let (ahead_ms, stood) = world.run(5, |_| Some(-6 * SECOND as i64));
         assert!(stood && world.clock.last == before, "{ahead_ms}");
         assert!(world.clock.wrong_ns() < 0);

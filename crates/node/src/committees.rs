@@ -1,20 +1,20 @@
-//! Bytes of an epoch's committees, for the processes of lanes and for records.
+//! Wire format of an epoch's committees, for lane processes and for records.
 
 use alphorn_types::{
     Assignment, AssignmentError, DecodeError, Epoch, Layout, LayoutError, Reader, VALIDATORS_MAX,
     Writer,
 };
 
-/// Bytes that are no committees.
+/// Bytes that are not committees.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitteesError {
     /// They end too early, or a number is too large.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Committees and cells do not fit.
+    /// Committees and cells do not match.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The members are not each validator once.
+    /// The members do not include each validator exactly once.
     #[error(transparent)]
     Assignment(#[from] AssignmentError),
 }

@@ -1,5 +1,5 @@
-//! Power that fails at any write or sync, of which any subset of the unsynced sectors arrives: nothing
-//! that was signed is signed again, and nothing that was acknowledged is lost.
+//! Power failures at any write or sync, after which any subset of the unsynced sectors is on disk. Nothing that was
+//! signed is signed again, and nothing that was acknowledged is lost.
 
 use crate::blocks::{Blocks, Stored};
 use crate::disk::Disk;
@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Crashes that are tried.
+/// Number of crashes tried.
 const CASES: u64 = if cfg!(feature = "soak") {
     10_000
 } else {
@@ -51,8 +51,8 @@ fn votes(store: &SafetyStore, slot: u64, source: u64) -> bool {
     store.grant(Slot(slot), &[item], 1_000 * slot).is_ok()
 }
 
-/// Reserves and votes until the power fails; the slots that it may have signed. A new file takes its
-/// name when it is whole (`crate::file`), so the power fails after that.
+/// Reserves and votes until the power fails. Returns the slots that it may have signed. A new file gets its name once
+/// it is complete (`crate::file`), so the power fails after that.
 fn sign(disk: &Disk, fail_after: Option<u64>, rng: &mut SmallRng) -> BTreeSet<u64> {
     let (mut signed, mut source) = (BTreeSet::new(), 0);
     let store = store(disk, 0).unwrap();
@@ -80,7 +80,7 @@ fn no_crash_gives_a_slot_twice() {
         let signed = sign(&disk, Some(fail_after), &mut rng);
         let share = rng.random_range(0.0..=1.0);
         let left = disk.crashed(|| rng.random_bool(share));
-        // The least time at which the store opens: it remembers the last one that it was told.
+        // The earliest time at which the store opens: it remembers the last one it was given.
         let mut times = signed.last().copied().unwrap_or(0)..SLOTS;
         let opened = times.find_map(|now| Some((now, store(&left, now).ok()?)));
         let (now, again) = opened.unwrap_or_else(|| panic!("seed {seed}: it does not open"));
@@ -107,7 +107,7 @@ fn kept(slot: u64, tag: u64, rng: &mut SmallRng) -> Kept {
     }
 }
 
-/// Writes blocks and messages until the power fails; what was acknowledged.
+/// Writes blocks and messages until the power fails. Returns what was acknowledged.
 fn keep(disk: &Disk, fail_after: Option<u64>, rng: &mut SmallRng) -> (Vec<Stored>, Vec<Kept>) {
     let mut acknowledged = (Vec::new(), Vec::new());
     let file = Blocks::open_backend(disk.opener()).unwrap();
@@ -148,7 +148,7 @@ fn no_crash_loses_what_was_acknowledged() {
             assert!(found.contains(block), "seed {seed}: block {}", block.slot);
         }
         let found = again.messages().unwrap();
-        // Those of older slots than these were dropped when a newer one was written.
+        // Those of older slots were dropped when a newer one was written.
         let newest = found.iter().map(|kept| kept.slot.0).max().unwrap_or(0);
         let wanted = messages.iter().filter(|kept| kept.slot.0 + 2 >= newest);
         for message in wanted {

@@ -4,10 +4,10 @@ use redb::StorageBackend;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes completely or not at all.
 const SECTOR: usize = 512;
 
-/// A disk that loses what was not synced: it keeps any subset of the sectors written since.
+/// A disk that loses unsynced data: it keeps any subset of the sectors written since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     state: Arc<Mutex<State>>,
@@ -19,7 +19,7 @@ struct State {
     synced: Vec<u8>,
     /// Fails every write and sync from here on.
     full: bool,
-    /// Writes and syncs until the power fails.
+    /// Writes and syncs left until the power fails.
     left: Option<u64>,
     operations: u64,
     syncs: u64,
@@ -46,12 +46,12 @@ impl Disk {
         act(&mut self.state.lock().unwrap())
     }
 
-    /// Has the disk be full from now on, or not any more.
+    /// Makes the disk full from now on, or no longer full.
     pub(crate) fn fill(&self, full: bool) {
         self.with(|state| state.full = full);
     }
 
-    /// Has the power fail after so many more writes and syncs, which are counted from here on.
+    /// Makes the power fail after this many more writes and syncs, which are counted from here on.
     pub(crate) fn fail_after(&self, operations: Option<u64>) {
         self.with(|state| (state.left, state.operations) = (operations, 0));
     }
@@ -61,16 +61,17 @@ impl Disk {
         self.with(|state| state.operations)
     }
 
-    /// How often it was synced since it is there.
+    /// How often it has been synced since its creation.
     pub(crate) fn syncs(&self) -> u64 {
         self.with(|state| state.syncs)
     }
 
-    /// The disk after power was lost: of each sector that differs, `keep` says whether it arrived.
+    /// The disk after a power failure. For each sector that differs, `keep` decides whether it was
+    /// written.
     pub(crate) fn crashed(&self, mut keep: impl FnMut() -> bool) -> Disk {
         let left = self.with(|state| {
             let mut left = state.synced.clone();
-            // The length is metadata, which may have arrived alone.
+            // The length is metadata, which may have been written alone.
             if state.seen.len() > left.len() && keep() {
                 left.resize(state.seen.len(), 0);
             }

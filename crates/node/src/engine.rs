@@ -1,9 +1,8 @@
-//! What a node does besides the protocol: topics, the durable marks of the next slot, the blocks
-//! that it keeps for others, and a verdict on each slot's duties.
+//! What a node does besides the protocol: topics, the durable marks of the next slot, the blocks that it keeps for
+//! other nodes, and a verdict on each slot's duties.
 //!
-//! An engine has no thread, no clock and no socket: time is an argument, and everything that it
-//! wants done goes to a [`Host`]. So the loop of the process and a test in virtual time drive the
-//! same code.
+//! An engine has no thread, clock or socket. Time is an argument, and all side effects go to a [`Host`]. The process's
+//! loop and tests in virtual time therefore drive the same code.
 
 mod judge;
 mod own;
@@ -30,81 +29,79 @@ pub(crate) use judge::Tally;
 /// How long before a slot its marks are made durable.
 pub const RESERVE_AHEAD_NS: u64 = 500_000_000;
 
-/// From whom messages come that neither gossip nor a peer brought: no connection has this number.
+/// Sender of messages that arrived neither by gossip nor from a peer. No connection has this number.
 pub(crate) const LOCAL: Peer = Peer(u64::MAX);
 
-/// Slots from one kept anchor to the next: a start takes up the blocks since the last one.
+/// Slots from one stored anchor to the next. A start replays the blocks since the last one.
 pub(crate) const ANCHOR_SLOTS: u64 = 32;
 
-/// A vote or an aggregate, to be there again after a restart.
+/// A vote or an aggregate to be restored after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The slot of its vote.
     pub(crate) slot: Slot,
     /// The topic of a vote or of an aggregate.
     pub(crate) topic: Topic,
-    /// Its bytes on the wire.
+    /// Its bytes in wire format.
     pub(crate) data: Bytes,
     /// Whether this node made it.
     pub(crate) own: bool,
 }
 
-/// Whoever carries out what an engine wants done. Nothing here may block.
+/// Carries out the side effects of an engine. Nothing here may block.
 pub trait Host {
-    /// Give a message to the network.
+    /// Publish a message to the network.
     fn publish(&mut self, topic: Topic, data: Bytes);
-    /// From now on, exactly these topics are wanted.
+    /// From now on, subscribe to exactly these topics.
     fn subscribe(&mut self, topics: &BTreeSet<Topic>);
-    /// The verdict on a message. The host keeps and sends what is accepted of its own messages and posted ones.
+    /// The verdict on a message. The host keeps and sends accepted own messages and posted ones.
     fn verdict(&mut self, token: Token, verdict: Verdict);
     /// A peer misbehaved.
     fn report(&mut self, peer: Peer, reason: Reject);
-    /// Run a job; its end comes back as [`Input::Finished`]. One that signs is run only with the
-    /// rights of its slot.
+    /// Run a job. Its result comes back as [`Input::Finished`]. A signing job runs only with the rights of its slot.
     fn spawn(&mut self, spawn: Spawn);
-    /// Give up the jobs of a session.
+    /// Cancel the jobs of a session.
     fn cancel(&mut self, session: SessionId);
     /// Make the marks of a slot durable, so that its duties can be signed.
     fn reserve(&mut self, slot: Slot);
     /// Two contradicting statements of one validator.
     fn evidence(&mut self, evidence: Evidence);
-    /// The chain took a block: keep it for peers that ask, and for the next start.
+    /// The chain accepted a block: keep it for peers that request it, and for the next start.
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes);
     /// A vote or an aggregate was published, or accepted from a peer: keep it for the next start.
     fn keep_message(&mut self, kept: Kept);
-    /// Another process signs with a local key: from here on nothing is signed, nor after the next
-    /// start.
+    /// Another process signs with a local key: sign nothing from here on, nor after the next start.
     fn doppelganger(&mut self, doppelganger: Doppelganger);
-    /// Votes of local keys from before the start, which their marks do not know of: they must, before
+    /// Votes of local keys from before the start that their marks do not cover. The marks must be raised before
     /// anything more is signed.
     fn raise(&mut self, shown: Shown);
     /// The state from which the next start begins.
     fn keep_anchor(&mut self, anchor: Anchor);
-    /// The duties of a slot are judged.
+    /// The duties of a slot have been judged.
     fn judged(&mut self, judged: Judged);
 }
 
-/// What is local about a node.
+/// The node's local settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The first slot whose duties are done, from the store of marks.
+    /// The first slot whose duties are performed, from the store of marks.
     pub first_slot: Slot,
-    /// The slot of the start, none before genesis. Whoever signs for a local validator after it, and
-    /// is not this process, is somebody else with its key.
+    /// The slot of the start, or none before genesis. If a later signature of a local validator was not made by this
+    /// process, another party has its key.
     pub started: Option<Slot>,
-    /// The first slot that no life of this node can have signed before, by its marks. What the network
-    /// shows of local keys from there to the start is of a life that the marks do not know.
+    /// The first slot that no earlier run of this node can have signed, by its marks. What the network shows of local
+    /// keys from there to the start comes from a run that the marks do not know.
     pub used: Slot,
-    /// The local keys whose own marks are behind that, and where those are.
+    /// The local keys whose own marks are behind that, and the positions of those marks.
     pub behind: BTreeMap<Validator, Slot>,
 }
 
-/// Something that another process signed with a local key.
+/// A message that another process signed with a local key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doppelganger {
-    /// Whose key.
+    /// The key's validator.
     pub(crate) validator: Validator,
-    /// The slot that it was signed for.
+    /// The slot it was signed for.
     pub(crate) slot: Slot,
 }
 
@@ -118,31 +115,31 @@ impl fmt::Display for Doppelganger {
     }
 }
 
-/// The roles of a node with what surrounds them.
+/// The roles of a node and their environment.
 pub struct Engine {
     horn: Horn,
     clock: SlotClock,
     first_slot: Slot,
-    /// What was signed here, to tell it from what others sign with the same keys.
+    /// What was signed here, to distinguish it from what others sign with the same keys.
     own: Own,
-    /// Whether somebody did.
+    /// Whether another process signed with a local key.
     silenced: bool,
-    /// Final slot of the state that was kept last.
+    /// Final slot of the last stored state.
     anchored: Slot,
     /// The next slot whose marks are to be made durable.
     reserve_next: Slot,
-    /// The epochs whose topics are wanted, with the committees that these follow from.
+    /// The epochs whose topics are subscribed to, with the committees they follow from.
     subscribed: BTreeMap<Epoch, (Arc<Assignment>, BTreeSet<Topic>)>,
     /// Blocks that wait for their verdict: as many as the protocol has room for.
     awaited: BTreeMap<Token, Root>,
-    /// Votes and aggregates of peers that wait for theirs. Horn holds no more of them than its rooms take, each peer's
-    /// share of them (`waiting_messages_max`): a bound of its own would be first come.
+    /// Votes and aggregates of peers that wait for a verdict. Horn holds no more than its buffers allow, with a share
+    /// per peer (`waiting_messages_max`). A separate limit here would be first come, first served.
     messages: BTreeMap<Token, Kept>,
     judge: Judge,
 }
 
 impl Engine {
-    /// An engine around a protocol that has had no input yet.
+    /// Creates an engine around a protocol that has had no input yet.
     pub fn new(mut horn: Horn, settings: Settings) -> Self {
         horn.watch_own_keys();
         let clock = *horn.clock();
@@ -166,12 +163,12 @@ impl Engine {
         &self.horn
     }
 
-    /// Has no more marks made: another process signs with a key of this node.
+    /// Stops making marks durable, because another process signs with a key of this node.
     pub(crate) fn silence(&mut self) {
         self.silenced = true;
     }
 
-    /// The first slot whose duties are done.
+    /// The first slot whose duties are performed.
     pub(crate) fn first_slot(&self) -> Slot {
         self.first_slot
     }
@@ -187,7 +184,7 @@ impl Engine {
         })
     }
 
-    /// Takes an input, and has the host carry out what follows.
+    /// Processes an input, with side effects going to the host.
     pub(crate) fn handle(&mut self, now: Time, input: Input, host: &mut dyn Host) {
         if let Input::Message {
             from,
@@ -204,7 +201,7 @@ impl Engine {
                 Kind::Vote | Kind::Aggregate | Kind::Collection => {}
             }
             if *from == LOCAL {
-                // Of an earlier life, or of somebody who signs elsewhere and sends from here.
+                // From an earlier run, or from a process that signs elsewhere and submits here.
                 self.own.made(*topic, data, &self.horn);
             } else {
                 self.own.await_verdict(*token, *topic, data, &self.horn);
@@ -222,7 +219,7 @@ impl Engine {
         self.keep_anchor(host);
     }
 
-    /// What an accepted message shows of local keys.
+    /// Acts on what an accepted message shows about local keys.
     fn act_on(&mut self, seen: Seen, host: &mut dyn Host) {
         match seen {
             Seen::Known => {}
@@ -235,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// Keeps a state for the next start now and then.
+    /// Periodically stores a state for the next start.
     fn keep_anchor(&mut self, host: &mut dyn Host) {
         let finalised = self.horn.chain().finalised().slot;
         if finalised.0 >= self.anchored.0.saturating_add(ANCHOR_SLOTS) {
@@ -258,8 +255,8 @@ impl Engine {
             .saturating_sub_ns(RESERVE_AHEAD_NS.min(self.clock.slot_ns() / 2))
     }
 
-    /// Asks for the marks of every slot that begins soon. Slots that passed meanwhile are skipped:
-    /// their duties are missed, never done late.
+    /// Requests the marks of every slot that begins soon. Slots that have passed in the meantime are skipped: their
+    /// duties are missed, never performed late.
     fn keep_marks(&mut self, now: Time, host: &mut dyn Host) {
         let current = self.clock.slot_at(now).unwrap_or(Slot(0));
         self.reserve_next = self.reserve_next.max(current);
@@ -281,7 +278,7 @@ impl Engine {
             let Some(committees) = self.horn.assignment(epoch) else {
                 continue;
             };
-            // They can be drawn anew when the chain is reorganised.
+            // They can be redrawn when the chain is reorganised.
             let known = self.subscribed.get(&epoch);
             if known.is_some_and(|(known, _)| Arc::ptr_eq(known, committees)) {
                 continue;
@@ -290,7 +287,7 @@ impl Engine {
             self.subscribed.insert(epoch, (committees.clone(), topics));
             changed = true;
         }
-        // The last slot's messages are still taken, so its topics stay for a slot.
+        // The last slot's messages are still accepted, so its topics stay for one more slot.
         let oldest = slot.saturating_sub(1).epoch(epoch_slots);
         let before = self.subscribed.len();
         self.subscribed.retain(|epoch, _| *epoch >= oldest);
@@ -347,8 +344,7 @@ impl Engine {
     }
 }
 
-/// What is kept of a message: votes and aggregates. Blocks have a place of their own, and
-/// collections stand in them.
+/// Returns what to store of a message: votes and aggregates. Blocks are stored separately and contain the collections.
 fn kept(topic: Topic, data: &Bytes, own: bool) -> Option<Kept> {
     let kind = topic.kind();
     if !matches!(kind, Kind::Vote | Kind::Aggregate) {

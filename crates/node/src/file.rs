@@ -1,11 +1,11 @@
-//! A redb file that goes on after a failure of its disk.
+//! A redb file that keeps working after a disk failure.
 //!
-//! After a write that failed redb trusts its open file no more and refuses everything. So the file
-//! is closed then, and opened again at the next use: what was durable is there, what was not is gone,
-//! as after a crash. A disk that was full needs no restart of the node.
+//! After a failed write, redb no longer trusts its open file and refuses everything. The file is therefore closed, and
+//! reopened at the next use. Durable data is there and the rest is gone, as after a crash. A full disk needs no restart
+//! of the node.
 //!
-//! A file that was changed behind redb's back can make it panic. So every page is verified when a file
-//! is opened, up to [`VERIFIED_BYTES_MAX`], and a panic is an error here and no end of a thread.
+//! A file changed behind redb's back can make it panic. Every page is therefore verified when a file is opened, up to
+//! [`VERIFIED_BYTES_MAX`], and a panic becomes an error instead of ending a thread.
 
 use redb::{Database, DatabaseError, StorageError};
 use std::fs::{self, File};
@@ -16,29 +16,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
-/// Files up to this length are read whole when they are opened: a second from a fast disk. Of longer
-/// ones, which only the cache of blocks becomes, damage is noticed when it is read.
+/// Files up to this length are read completely when opened, which takes a second on a fast disk. In longer ones, which
+/// only the cache of blocks can become, damage is noticed when it is read.
 const VERIFIED_BYTES_MAX: u64 = 1 << 30;
 
-/// An open file, or the way to open it.
+/// An open file, or the means to open it.
 pub(crate) struct DataFile {
     open: Opener,
     state: Mutex<State>,
-    /// Where it is, if it may be made anew when it is damaged.
+    /// Its path, if it may be recreated when damaged.
     cache: Option<PathBuf>,
 }
 
 struct State {
     database: Option<Database>,
-    /// Whether what the file has was not compared with what is known since it was opened again.
+    /// Whether the contents have yet to be compared with known data since the file was reopened.
     is_new: bool,
-    /// It is to be set aside before it is opened again.
+    /// Set aside before it is reopened.
     is_damaged: bool,
 }
 
 impl DataFile {
-    /// Opens or makes a file; later it is only opened, so that one that vanished is an error. The
-    /// library keeps at most `cache_bytes` of it in memory.
+    /// Opens or creates a file. Later it is only reopened, so that a vanished file is an error. The library caches at
+    /// most `cache_bytes` of it in memory.
     pub(crate) fn create(path: &Path, cache_bytes: usize) -> Result<Self, redb::Error> {
         if !path.exists() {
             make(path)?;
@@ -48,8 +48,8 @@ impl DataFile {
         Ok(Self::with(database, move || open(&path, cache_bytes)))
     }
 
-    /// The same for a file that only repeats what can be had elsewhere: one that is damaged is set
-    /// aside under another name, now and later, and a new one made. Says what was wrong, if it was.
+    /// The same for a file that only duplicates data available elsewhere. A damaged one is set aside under another
+    /// name, now and later, and a new one created. Returns what was wrong, if anything.
     pub(crate) fn create_cache(
         path: &Path,
         cache_bytes: usize,
@@ -66,7 +66,7 @@ impl DataFile {
         Ok((DataFile { cache, ..file }, why))
     }
 
-    /// The same over an opener.
+    /// The same with a custom opener.
     pub(crate) fn with(
         database: Database,
         open: impl Fn() -> Result<Database, DatabaseError> + Send + Sync + 'static,
@@ -86,10 +86,10 @@ impl DataFile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what needs the file; it is told whether the file was opened again since the last success.
+    /// Runs an operation on the file. Its argument is whether the file was reopened since the last success.
     ///
     /// # Errors
-    /// Its own, and those of opening. The file is closed then.
+    /// Errors of the operation and of opening. The file is closed then.
     pub(crate) fn run<T, E: From<redb::Error>>(
         &self,
         act: impl FnOnce(&Database, bool) -> Result<T, E>,
@@ -97,7 +97,7 @@ impl DataFile {
         let mut state = self.state();
         if state.database.is_none() {
             if let Some(path) = self.cache.as_ref().filter(|_| state.is_damaged) {
-                // It may have gone at the last try, where there was no room for another one.
+                // It may have been moved at the last attempt, when there was no room for a new one.
                 if path.exists() {
                     set_aside(path)?;
                 }
@@ -118,14 +118,14 @@ impl DataFile {
             Ok(_) => state.is_new = false,
             Err(_) => {
                 let database = state.database.take();
-                // What is left of a file that panicked may panic again.
+                // The remains of a file that panicked may panic again.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
             }
         }
         done
     }
 
-    /// The same for a file that may be made anew; the second is whether that happens at the next use.
+    /// The same for a file that may be recreated. The second value is whether that happens at the next use.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -143,7 +143,7 @@ impl DataFile {
     }
 }
 
-/// Runs what may panic because of what a file says.
+/// Runs an operation that may panic because of a file's contents.
 fn guarded<T, E: From<redb::Error>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
         let why = "the library of the database panicked".to_owned();
@@ -151,7 +151,7 @@ fn guarded<T, E: From<redb::Error>>(act: impl FnOnce() -> Result<T, E>) -> Resul
     })
 }
 
-/// Opens a file that is there, and verifies it.
+/// Opens an existing file, and verifies it.
 fn open(path: &Path, cache_bytes: usize) -> Result<Database, DatabaseError> {
     let bytes = fs::metadata(path).map_err(failed)?.len();
     let opened = guarded(|| {
@@ -163,7 +163,7 @@ fn open(path: &Path, cache_bytes: usize) -> Result<Database, DatabaseError> {
     opened.map_err(|Opened(error)| error)
 }
 
-/// An error of opening, or a panic while opening.
+/// An error or a panic while opening.
 struct Opened(DatabaseError);
 
 impl From<redb::Error> for Opened {
@@ -172,7 +172,7 @@ impl From<redb::Error> for Opened {
     }
 }
 
-/// Whether an error says that the file is not what was written, and not that the disk fails.
+/// Whether an error means that the contents are not what was written, rather than a disk failure.
 pub(crate) fn is_damage(error: &redb::Error) -> bool {
     match error {
         redb::Error::Corrupted(_)
@@ -189,16 +189,15 @@ pub(crate) fn is_damage(error: &redb::Error) -> bool {
     }
 }
 
-/// Gives a file a name under which nobody looks for it, in place of what was set aside before.
+/// Renames a file to a name under which it is never opened, replacing what was set aside before.
 pub(crate) fn set_aside(path: &Path) -> Result<PathBuf, redb::Error> {
     let aside = path.with_extension("redb.damaged");
     fs::rename(path, &aside).map_err(redb::Error::Io)?;
     Ok(aside)
 }
 
-/// Makes an empty file, which takes its name when it is whole: what is left where the power fails
-/// while redb writes its first pages does not open any more. Where another process was faster, its file
-/// stays: it holds that one open.
+/// Creates an empty file, which gets its name once it is complete, because the remains of a power failure during redb's
+/// first writes cannot be opened. If another process was faster, its file stays: that process holds it open.
 fn make(path: &Path) -> Result<(), DatabaseError> {
     let folder = path
         .parent()
@@ -257,8 +256,7 @@ mod tests {
         Ok(txn.open_table(TABLE)?.get(key)?.is_some())
     }
 
-    /// Two nodes that begin in one folder for the first time: one holds the file at that name, the other one
-    /// none.
+    /// Two nodes that start in one folder for the first time: one holds the file with that name, the other holds none.
     #[test]
     fn of_two_first_starts_one_has_the_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -299,13 +297,13 @@ mod tests {
             folder.path().join("a.redb.damaged").exists(),
             "to be looked at"
         );
-        // A panic is an error, and the file is what it was.
+        // A panic becomes an error, and the file is unchanged.
         assert!(
             file.run::<(), redb::Error>(|_, _| panic!("as redb may"))
                 .is_err()
         );
         assert!(file.run_cache(|database| has(database, 2)).unwrap());
-        // A full disk is no damage.
+        // A full disk is not damage.
         let full = || -> Result<(), redb::Error> {
             Err(redb::Error::Io(io::ErrorKind::StorageFull.into()))
         };

@@ -1,4 +1,4 @@
-//! The two files of a data folder, which know of each other.
+//! The two files of a data folder, which refer to each other.
 
 use crate::blocks::Blocks;
 use crate::run::RunError;
@@ -13,15 +13,15 @@ pub struct Folder {
     pub safety: SafetyStore,
     /// Blocks of earlier runs.
     pub blocks: Blocks,
-    /// Why a new file of marks was made, if one was made for another.
+    /// Why a new file of marks was created to replace another, if it was.
     pub why: Option<SafetyError>,
 }
 
 impl Folder {
-    /// Opens the files, or makes them; see [`SafetyStore::open`].
+    /// Opens or creates the files, see [`SafetyStore::open`].
     ///
-    /// Where no node ran before, the file of marks is made first: `node.redb` says that one ran, and then
-    /// marks that are not there are missing. So a start that is cut off between the two can be repeated.
+    /// Where no node ran before, the file of marks is created first. An existing `node.redb` means that a node ran, so
+    /// missing marks are then an error. This way a start that is interrupted between the two can be repeated.
     ///
     /// # Errors
     /// [`RunError`].
@@ -83,7 +83,7 @@ mod tests {
     fn a_first_start_that_is_cut_off_between_two_files_is_repeated() {
         for lacking in NAMES {
             let folder = tempfile::tempdir().unwrap();
-            // A name that leads nowhere stands for the end of the process at this file.
+            // A name that leads nowhere simulates a process that ended at this file.
             let path = folder.path().join(lacking);
             symlink("nowhere/file", &path).unwrap();
             assert!(open(folder.path()).is_err(), "{lacking}");
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// That is no way around the marks.
+    /// This does not bypass the marks.
     #[test]
     fn marks_that_are_gone_are_missing() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! What all nodes of a network agree on before its first slot, and the identity that follows.
+//! The parameters that all nodes of a network agree on before its first slot, and the resulting identity.
 
 use alphorn_proto::horn::Config;
 use alphorn_proto::rlnc::Strategy;
 use sha2::{Digest, Sha256};
 
-/// First bytes of what is hashed: the version of the canonical form.
+/// First bytes of the hashed data: the version of the canonical form.
 const DOMAIN: &[u8] = b"alphorn-genesis-v2";
 
 /// The genesis parameters besides those of [`Config`].
@@ -14,13 +14,12 @@ pub struct Genesis<'a> {
     pub scheme: &'a str,
     /// SHA-256 over all public keys in the order of the validators.
     pub keys: [u8; 32],
-    /// The code of broadcasts: nodes of another one cannot read each other's pieces.
+    /// The code of broadcasts. Nodes with different codes cannot read each other's pieces.
     pub code: Strategy,
 }
 
-/// SHA-256 of the canonical genesis parameters: everything on which nodes must agree to
-/// understand and accept each other's messages. Local choices (how to cover, how much to keep)
-/// are not in it.
+/// SHA-256 of the canonical genesis parameters: everything on which nodes must agree to understand and accept each
+/// other's messages. Local choices (how to cover, how much to keep) are not included.
 pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
     let layout = &config.layout;
     let mut hash = Sha256::new();
@@ -73,7 +72,7 @@ pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
     let weights = config.weights.increments().unwrap_or_default();
     let weights: Vec<u8> = weights.iter().flat_map(|one| one.to_le_bytes()).collect();
     field(&weights);
-    // The default has no word, so that networks keep the identity that they had before there were two.
+    // The default adds no word, so that networks keep the identity that they had before there were two codes.
     match genesis.code {
         Strategy::Rs => {}
         Strategy::Rlnc => field(b"rlnc"),

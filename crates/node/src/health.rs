@@ -1,23 +1,23 @@
-//! Whether a node is well: one list of what may not be, for the interface, the metrics and the log.
+//! The health of a node: one list of possible problems, for the interface, the metrics and the log.
 //!
-//! Well is a node whose clock, disks, threads, peers, duties and finality are. What it is not well for
-//! is a [`Reason`]; some of them stop signing, because a signature could be one too many.
+//! A node is healthy if its clock, disks, threads, peers, duties and finality are. Each problem is a [`Reason`]. Some
+//! of them stop signing, because a signature could be one too many.
 
 use crate::clock::STEP_NS;
 use serde::{Deserialize, Serialize};
 
-/// Slots by which a head may lie behind the clock before a node counts as catching up.
+/// Slots by which a head may be behind the clock before a node counts as catching up.
 pub(crate) const BEHIND_SLOTS: u64 = 3;
-/// Slots by which finality may lie behind the clock: as many as votes wait for a block.
+/// Slots by which finality may be behind the clock: as many as votes wait for a block.
 const FINALITY_SLOTS: u64 = 32;
-/// Judged slots that are looked at.
+/// Number of judged slots considered.
 pub(crate) const JUDGED_SLOTS: usize = 8;
-/// The share of missed duties in them above which they are not well: one in so many.
+/// The share of missed duties in them above which they are unhealthy: one in this many.
 const MISSED_ONE_IN: u64 = 10;
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident, $name:literal, $text:literal;)+) => {
-        /// Why a node is not well.
+        /// Why a node is unhealthy.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
@@ -27,17 +27,17 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// All of them.
+            /// All reasons.
             pub(crate) const ALL: &[Reason] = &[$(Reason::$variant,)+];
 
-            /// Its name in answers, metrics and logs.
+            /// Its name in responses, metrics and logs.
             pub(crate) fn name(self) -> &'static str {
                 match self {
                     $(Reason::$variant => $name,)+
                 }
             }
 
-            /// What it means, for people.
+            /// Its description.
             pub(crate) fn text(self) -> &'static str {
                 match self {
                     $(Reason::$variant => $text,)+
@@ -53,12 +53,12 @@ reasons! {
         "another process signs with a key of this node; nothing is signed until --resume-signing";
     /// Marks cannot be made durable.
     SafetyFile, "safety_file", "safety.redb takes no marks: nothing is signed";
-    /// The thread that admits signatures has ended.
+    /// The thread that authorises signatures has ended.
     SignerEnded, "signer_ended", "the thread that admits signatures has ended: nothing is signed";
-    /// Peers know a later time.
+    /// Peers report a later time.
     PeersAhead, "peers_ahead",
         "peers have blocks of slots that have not begun here: nothing is signed";
-    /// Peers know an earlier time.
+    /// Peers report an earlier time.
     PeersBehind, "peers_behind",
         "the clock is more than a slot ahead of most configured peers: nothing is signed";
     /// The thread of `node.redb` has ended.
@@ -67,24 +67,24 @@ reasons! {
     ArchiveFailing, "archive_failing", "node.redb cannot be written: is the disk full?";
     /// Long jobs are refused.
     Lanes, "lanes", "lanes did not come back: long jobs are refused";
-    /// The wall clock shows another time than the node goes by.
+    /// The wall clock differs from the time that the node uses.
     ClockStep, "clock_step", "the wall clock was set, and is doubted or waited for";
-    /// Peers go by another time.
+    /// Peers use a different time.
     ClockPeers, "clock_peers", "the clock differs from that of the peers by half a slot or more";
     /// Nothing is signed yet.
     Listening, "listening", "after the start the node listens before it signs";
-    /// There is nobody.
+    /// No peer is connected.
     NoPeers, "no_peers", "no peer is connected";
     /// The head is behind the clock.
     Behind, "behind", "the head is more than three slots behind the clock";
     /// Duties are missed.
     DutiesMissed, "duties_missed", "more than a tenth of the duties of the last slots were missed";
-    /// Nothing becomes final.
+    /// No block becomes final.
     NoFinality, "no_finality", "nothing became final for 32 slots";
 }
 
 impl Reason {
-    /// Whether nothing is signed meanwhile.
+    /// Whether it stops signing.
     pub(crate) fn stops_signing(self) -> bool {
         matches!(
             self,
@@ -98,10 +98,10 @@ impl Reason {
     }
 }
 
-/// What a node knows of itself.
+/// The facts from which health is assessed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
-    /// The slot by the clock, none before genesis.
+    /// The slot by the clock, or none before genesis.
     pub(crate) slot: Option<u64>,
     pub(crate) slot_ns: u64,
     pub(crate) first_slot: u64,
@@ -116,21 +116,21 @@ pub(crate) struct Facts {
     pub(crate) lanes_degraded: bool,
     /// By how much the wall clock is ahead of protocol time.
     pub(crate) clock_wrong_ns: i64,
-    /// By how much the peers' clocks are.
+    /// By how much the peers' clocks are ahead.
     pub(crate) peers_ahead_ns: Option<i64>,
-    /// Enough of them have heads of slots that have not begun.
+    /// Whether enough of them have heads in slots that have not begun.
     pub(crate) are_peers_ahead: bool,
-    /// Enough of the configured ones have clocks of slots that are over.
+    /// Whether enough of the configured ones have clocks in past slots.
     pub(crate) are_peers_behind: bool,
-    /// Connected ones, and whether others of the network are known.
+    /// The connected peers, and whether other nodes of the network are known.
     pub(crate) peers: u64,
     pub(crate) has_others: bool,
-    /// Duties of the last judged slots, and those of them that were missed.
+    /// Duties of the last judged slots, and the number missed.
     pub(crate) due: u64,
     pub(crate) missed: u64,
 }
 
-/// What is not well.
+/// Returns the health problems.
 pub(crate) fn assess(facts: &Facts) -> Vec<Reason> {
     let slot = facts.slot.unwrap_or(0);
     let half_slot = facts.slot_ns / 2;

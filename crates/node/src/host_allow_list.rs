@@ -1,8 +1,10 @@
-//! Which names a node answers to over HTTP.
+//! Host names that a node answers to over HTTP.
 //!
-//! A page that a browser loaded from anywhere can have its own name point to this machine (DNS
-//! rebinding), and would then read and ask as if it came from here: the browser sees one origin.
-//! What it cannot change is the name that the browser sends as `Host`. So only addresses, which no
+//! A page that a browser loaded from anywhere can point its own name to this host (DNS rebinding),
+//! and would then read and send requests as if it came from here, since the browser sees one
+//! origin. It cannot change the name that the browser sends as `Host`. The node therefore answers
+//! only to IP addresses, which no name server can redirect, to `localhost`, and to names listed by
+//! the operator.
 //! name server can turn, `localhost` and names that the operator lists are answered.
 
 use crate::api::problem;
@@ -19,16 +21,16 @@ use std::sync::Arc;
 /// Most names that an operator may list.
 pub(crate) const NAMES_MAX: usize = 64;
 
-/// The list of names cannot be used.
+/// An invalid list of names.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// Too many names.
     #[error("{value} names of hosts, must be at most {NAMES_MAX}")]
     Count {
-        /// How many.
+        /// Their number.
         value: usize,
     },
-    /// Not the name of a host.
+    /// Not a valid host name.
     #[error("{0:?} is no name of a host, as node.example.org")]
     Name(String),
 }
@@ -41,8 +43,8 @@ pub struct HostAllowList {
 }
 
 impl HostAllowList {
-    /// The address that is listened on, `localhost`, loopback addresses and these names, whatever
-    /// the port: a port may be forwarded. Who listens on all addresses answers to every address.
+    /// The listening address, `localhost`, loopback addresses and these names, with any port, since
+    /// a port may be forwarded. A node that listens on all addresses answers to every address.
     ///
     /// # Errors
     /// [`HostError`].
@@ -86,8 +88,8 @@ fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// The same paths, answered with 403 to requests that name another host. A request without a name
-/// is not of a browser, and goes on.
+/// Serves the same paths, but responds with 403 to requests that name another host. A request
+/// without a name does not come from a browser, and passes.
 pub fn guard(app: Router, hosts: HostAllowList) -> Router {
     app.layer(middleware::from_fn_with_state(Arc::new(hosts), check))
 }

@@ -1,17 +1,16 @@
-//! Serves HTTP on a thread of its own, with bounds: the loop must not wait for who asks.
+//! Serves HTTP on its own thread, within limits: the loop must not wait for clients.
 //!
-//! A connection has some seconds until its first answer begins, and then some until more of an
-//! answer goes out. What a client sends buys it no time, so neither a request that trickles in nor
-//! an answer that is not read holds a place for long; a stream of events lives on by its comments.
-//! Only where a connection that was answered asks again it has as long as for the first answer: its
-//! silence before was no part of that request.
+//! A connection has some seconds until its first response begins, and then some until more of a response is sent. Bytes
+//! from a client buy no extra time, so neither a slowly trickling request nor an unread response holds a slot for long.
+//! An event stream stays alive through its comments. When an answered connection sends a new request, it gets as long
+//! as for the first response, since its silence before was not part of that request.
 //!
-//! Nobody holds a place against others: where all are taken, the next connection gets that of the address
-//! that has the most, and there of the one that has been idle for longest, or else has been asking for
-//! longest. So connections that do nothing, or keep alive what they do not use, cost others nothing.
+//! No client can hold slots against others. When all are taken, the next connection replaces one from the address that
+//! has the most: the one idle longest, or else the one whose request has been pending longest. Connections that do
+//! nothing, or keep unused connections alive, thus cost other clients nothing.
 //!
-//! hyper's `header_read_timeout` ends the first of these alone, tower's timeouts none of them, and
-//! timeouts of reading and writing begin anew with every byte.
+//! hyper's `header_read_timeout` covers only the first of these cases and tower's timeouts none of them, and read and
+//! write timeouts restart with every byte.
 
 use alphorn_dashboard::ClientAddress;
 use axum::Router;
@@ -33,15 +32,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// What connections may take.
+/// Limits on connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; the next one takes the place of one that is idle.
+    /// Concurrent connections. The next one replaces an idle one.
     pub connections_max: usize,
-    /// Until the first answer begins, and until that to the next request does.
+    /// Time until the first response begins, and from a later request until its response does.
     pub first: Duration,
-    /// From one part of an answer to the next, or to the next answer; longer than the silence of a
-    /// stream of events.
+    /// Time from one part of a response to the next, or to the next response. Longer than the silence of an event
+    /// stream.
     pub next: Duration,
 }
 
@@ -55,13 +54,13 @@ impl Default for Limits {
     }
 }
 
-/// How long a connection has its place in any case, also after each answer: longer than a request takes to
-/// come and to be answered, short enough that who waits for a place does not notice.
+/// Guaranteed time that a connection keeps its slot, also after each response. Longer than a request takes to arrive
+/// and be answered, and short enough to go unnoticed by a client that waits for a slot.
 const GRACE: Duration = Duration::from_millis(20);
-/// How long to rest when the system gives no connection, for example for want of descriptors.
+/// How long to pause when the system provides no connection, for example for lack of descriptors.
 const REST: Duration = Duration::from_millis(200);
 
-/// Serves on a thread of its own for as long as the process lives.
+/// Serves on its own thread for the lifetime of the process.
 ///
 /// # Errors
 /// If the listener or the thread cannot be set up.
@@ -84,7 +83,7 @@ pub fn serve(listener: std::net::TcpListener, app: Router, limits: Limits) -> io
     thread.spawn(run).map(|_| ())
 }
 
-/// Where a connection comes from.
+/// The remote address of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Remote(IpAddr);
 
@@ -94,7 +93,7 @@ impl Connected<IncomingStream<'_, Guard>> for Remote {
     }
 }
 
-/// Tells handlers where a request comes from.
+/// Passes the remote address of a request to handlers.
 async fn with_address(
     ConnectInfo(Remote(ip)): ConnectInfo<Remote>,
     mut request: Request,
@@ -103,18 +102,18 @@ async fn with_address(
     request
 }
 
-/// A connection that has a place.
+/// A connection that holds a slot.
 struct Place {
     group: IpAddr,
-    /// It has asked since it was answered last.
+    /// It has sent a request since its last response.
     is_asking: bool,
-    /// Since when it asks or is idle.
+    /// When its request or idle time began.
     since: Instant,
-    /// Its end, if another one takes the place.
+    /// Ends it when another connection takes the slot.
     _given_up: oneshot::Sender<()>,
 }
 
-/// The places of all connections.
+/// The slots of all connections.
 struct Places {
     max: usize,
     next: u64,
@@ -122,12 +121,12 @@ struct Places {
 }
 
 impl Places {
-    /// A place for a connection, and what ends when another one takes it; or how long to wait until one
-    /// may be taken from another connection.
+    /// Returns a slot for a connection, and a receiver that ends when another connection takes it, or how long to wait
+    /// until a slot may be taken from another connection.
     fn take(&mut self, ip: IpAddr, now: Instant) -> Result<(u64, oneshot::Receiver<()>), Duration> {
         if self.taken.len() >= self.max {
             let victim = self.victim(now)?;
-            // It ends as its own task sees that its sender is gone.
+            // It ends when its own task sees that its sender is gone.
             self.taken.remove(&victim);
         }
         let (sender, given_up) = oneshot::channel();
@@ -143,7 +142,7 @@ impl Places {
         Ok((number, given_up))
     }
 
-    /// Whose connection gives way: of the address that has the most, or of one of those that do.
+    /// Picks the connection to evict, from the address, or one of the addresses, with the most connections.
     fn victim(&self, now: Instant) -> Result<u64, Duration> {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for place in self.taken.values() {
@@ -163,7 +162,7 @@ impl Places {
         worst.map(|(number, _)| *number).ok_or(wait)
     }
 
-    /// A connection has asked for something, or been sent a part of an answer.
+    /// A connection has sent a request, or been sent part of a response.
     fn note(&mut self, number: u64, is_asking: bool) {
         if let Some(place) = self.taken.get_mut(&number)
             && (place.is_asking != is_asking || !is_asking)
@@ -175,11 +174,11 @@ impl Places {
 }
 
 fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
-    // No code that holds the lock leaves the places half changed.
+    // No code under this lock can leave the slots half changed.
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A listener that bounds its connections.
+/// A listener that limits its connections.
 struct Guard {
     listener: TcpListener,
     places: Arc<Mutex<Places>>,
@@ -236,15 +235,15 @@ impl Listener for Guard {
     }
 }
 
-/// A connection that ends when no part of an answer goes out for too long, or another one has its place.
+/// A connection that ends when no part of a response is sent for too long, or another connection takes its slot.
 struct Guarded {
     stream: TcpStream,
     deadline: Pin<Box<Sleep>>,
     limits: Limits,
-    /// It has been sent something since it asked last.
+    /// It has been sent something since its last request.
     is_answered: bool,
     number: u64,
-    /// None once another one has its place: what has ended must not be polled, and the server still writes
+    /// None once another connection has its slot: a completed receiver must not be polled, and the server still writes
     /// and flushes after an error.
     given_up: Option<oneshot::Receiver<()>>,
     places: Arc<Mutex<Places>>,
@@ -279,7 +278,7 @@ impl Guarded {
         }
     }
 
-    /// It asks: once after each answer that gives it time, so that bytes which trickle in give none.
+    /// Records a request. Only the first after each response gives it time, so trickling bytes give none.
     fn asked(&mut self) {
         if std::mem::take(&mut self.is_answered) {
             let until = Instant::now() + self.limits.first;
@@ -353,7 +352,7 @@ mod tests {
     use std::net::TcpStream as Client;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// A page that is larger than what sockets hold, and a small one.
+    /// Serves a page larger than socket buffers, and a small one.
     fn start(limits: Limits) -> SocketAddr {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -381,7 +380,7 @@ mod tests {
         text
     }
 
-    /// Whether the other side ends the connection, by an end or an error.
+    /// Whether the other side ended the connection, by EOF or an error.
     fn is_ended(client: &mut Client) -> bool {
         let mut bytes = vec![0; 1 << 16];
         loop {
@@ -401,8 +400,7 @@ mod tests {
             next: Duration::from_millis(400),
         };
         let address = start(limits);
-        // All places are held: by a request that trickles in, one that never begins, and an
-        // answer that is not read.
+        // All slots are held: by a request that trickles in, one that never begins, and a response that is not read.
         let mut slow = Client::connect(address).unwrap();
         let mut silent = Client::connect(address).unwrap();
         let mut deaf = ask(address, "/large");
@@ -423,14 +421,14 @@ mod tests {
         assert!(answer(&mut ask(address, "/")).ends_with("here"));
     }
 
-    /// Clients that hold every place there is: some have said nothing, some were answered and stay, some
-    /// have not ended their request, some do not read.
+    /// Clients that hold all slots: some are silent, some were answered and stay, some have not finished their request,
+    /// and some do not read.
     #[test]
     fn who_holds_places_costs_the_next_client_nothing() {
         let limits = Limits::default();
         let address = start(limits);
-        // A thousand that say nothing; of those that have long lost their places not all are kept open here, where
-        // a process may have 1,024 files.
+        // A thousand silent clients. Not all of those that have long lost their slots are kept open here, because a
+        // process may have 1,024 files.
         let mut held = VecDeque::new();
         for _ in 0..1000 {
             held.push_back(Client::connect(address).unwrap());
@@ -439,7 +437,7 @@ mod tests {
             }
         }
         let wait = Duration::from_millis(100);
-        // The median: whoever holds places does so all the time, other programs take processors now and then.
+        // The median: slot holders interfere all the time, other programs only occupy processors now and then.
         let quick = |what: &str| {
             let mut times: Vec<Duration> = (0..9)
                 .map(|_| {
@@ -480,11 +478,11 @@ mod tests {
         drop(held);
     }
 
-    /// Panics of the threads that serve, of whatever test.
+    /// Panics of the serving threads, in any test.
     static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-    /// A client that was answered and stays loses its place to the next one: its task ends, and tells nobody of a
-    /// panic that it has none of.
+    /// A client that was answered and stays loses its slot to the next one. Its task ends, without panicking over the
+    /// slot that it no longer has.
     #[test]
     fn a_connection_that_gives_way_ends_without_a_panic() {
         let hook = std::panic::take_hook();
@@ -530,7 +528,7 @@ mod tests {
         );
         places.note(1, true);
         let later = began + GRACE;
-        // The second connection of the crowd goes: the first one is asking.
+        // The second connection of the crowd is evicted: the first one has a pending request.
         let (_, mut kept) = places.take(few, later).unwrap();
         assert!(!places.taken.contains_key(&2) && places.taken.contains_key(&1));
         let later = later + GRACE;
@@ -543,13 +541,13 @@ mod tests {
             places.taken.contains_key(&0),
             "the other address keeps its own"
         );
-        // All addresses of one network of IPv6 are one.
+        // All addresses of one IPv6 network count as one.
         let ip = |text: &str| ClientAddress(text.parse().unwrap()).group();
         assert_eq!(ip("2001:db8::1"), ip("2001:db8::2:3"));
         assert_eq!(ip("::ffff:192.0.2.1"), few);
     }
 
-    /// Whichever of their addresses is the greater one.
+    /// Whichever of their addresses is greater.
     #[test]
     fn of_addresses_that_have_as_many_the_one_that_is_idle_gives_way() {
         for idle in [0, 1] {
@@ -574,7 +572,7 @@ mod tests {
         "late"
     }
 
-    /// Reads until an answer has ended with some text, or the connection with what there was.
+    /// Reads until a response has ended with some text, or until the connection ends.
     fn answer_until(client: &mut Client, end: &str) -> String {
         let mut text = String::new();
         let mut part = [0; 512];

@@ -1,25 +1,25 @@
 //! Drives the protocol by wall clock, network and disk, and never misses a duty.
 //!
-//! One thread runs the [loop](run): it drives the protocol's state machines and is never blocked.
-//! What takes time happens elsewhere and comes back as an input.
+//! One thread runs the [loop](run), which drives the protocol's state machines and never blocks. Slow work happens
+//! elsewhere and comes back as an input.
 //!
-//! | module | what it decides |
+//! | module | responsibility |
 //! |---|---|
 //! | [`engine`] | topics, marks, blocks to keep, and a verdict on each slot's duties |
-//! | [`cast`] | how blocks and collections that are too long for gossip get to peers |
-//! | [`run`] | what the loop does next |
-//! | [`clock`], `voices` | what time it is for the protocol, and what peers say of it |
-//! | [`health`] | whether all is well, and what is not |
+//! | [`cast`] | sending blocks and collections that are too long for gossip |
+//! | [`run`] | the main loop |
+//! | [`clock`], `voices` | protocol time, and peers' reports of the time |
+//! | [`health`] | health problems |
 //! | [`safety`], `signer` | what may be signed, and never twice |
-//! | [`sign_log`] | a list of what could be signed, to be checked afterwards |
-//! | [`folder`], `begin`, [`blocks`], `message_store`, `archive`, [`sync`] | what is kept of the chain and its votes, and asked of peers |
-//! | [`lanes`] | who runs the jobs |
-//! | [`record`] | what came, to be replayed |
-//! | `aggregating` | whether it aggregates when its validators are selected |
-//! | `local` | messages that came neither by gossip nor from a peer |
-//! | [`telemetry`] | what happens in a node, as metrics, summary, trace, events and log |
-//! | [`api`], [`http`], [`host_allow_list`] | what it answers |
-//! | [`genesis`] | which network it is |
+//! | [`sign_log`] | a log of what could be signed, for later checks |
+//! | [`folder`], `begin`, [`blocks`], `message_store`, `archive`, [`sync`] | storing and syncing chain and votes |
+//! | [`lanes`] | running jobs |
+//! | [`record`] | recording inputs for replay |
+//! | `aggregating` | whether the node aggregates when its validators are selected |
+//! | `local` | messages that arrive neither by gossip nor from a peer |
+//! | [`telemetry`] | events of a node, as metrics, summary, trace, streams and log |
+//! | [`api`], [`http`], [`host_allow_list`] | the HTTP interface |
+//! | [`genesis`] | the identity of the network |
 #![forbid(unsafe_code)]
 
 mod aggregating;
@@ -58,7 +58,7 @@ mod voices;
 
 pub use ports::{inbox_messages_max, topic_bytes, topics_max};
 
-/// The example of the package's page is compiled with the other ones.
+/// The example of the package's page is compiled with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! Messages that come neither by gossip nor by request: those of the last run, and votes that are
-//! handed in over HTTP. They pass the checks of all others.
+//! Messages that arrive neither by gossip nor by request: those of the last run, and votes
+//! submitted over HTTP. They pass the same checks as all others.
 
 use crate::archive::Told;
 use crate::engine::Kept;
@@ -7,15 +7,15 @@ use alphorn_proto::{Token, Verdict};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
-/// Most of them that wait for a verdict.
+/// Maximum number that wait for a verdict.
 const LOCAL_MAX: usize = 4_096;
 
-/// What became of a vote that was handed in.
+/// The outcome of a submitted vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It was accepted and will be there after a crash.
+    /// It was accepted and will survive a crash.
     Durable,
-    /// It was accepted and sent on, but it could not be written.
+    /// It was accepted and forwarded, but could not be written.
     NotDurable,
     /// It was not accepted.
     Refused(String),
@@ -23,16 +23,16 @@ pub enum Posted {
     Busy,
 }
 
-/// Who waits to hear it.
+/// Channel for the outcome.
 pub(crate) type Reply = oneshot::Sender<Posted>;
 
-/// What is done with a message once it is accepted.
+/// What to do with a message once it is accepted.
 enum Local {
-    /// Nothing: it is on disk, and others had it too.
+    /// Nothing: it is on disk, and other nodes had it too.
     Known,
-    /// It is sent again: nobody may have it.
+    /// Send it again, because possibly no other node has it.
     Own(Kept),
-    /// It is kept and sent, and somebody wants to know.
+    /// Store and send it, and report the outcome.
     Posted(Kept, Reply),
 }
 
@@ -40,7 +40,7 @@ enum Local {
 #[derive(Default)]
 pub(crate) struct Locals {
     waiting: BTreeMap<Token, Local>,
-    /// Whose message was just rejected; the reason comes with the next report.
+    /// Channel for the message that was just rejected. The reason comes with the next report.
     unexplained: Option<Reply>,
 }
 
@@ -50,7 +50,7 @@ impl Locals {
         LOCAL_MAX - self.waiting.len().min(LOCAL_MAX)
     }
 
-    /// A message of the last run gets a token.
+    /// Registers a message of the last run under a token.
     pub(crate) fn returns(&mut self, token: Token, kept: Kept) {
         let local = match kept.own {
             true => Local::Own(kept),
@@ -59,13 +59,13 @@ impl Locals {
         self.waiting.insert(token, local);
     }
 
-    /// A vote that was handed in gets a token.
+    /// Registers a submitted vote under a token.
     pub(crate) fn posted(&mut self, token: Token, kept: Kept, reply: Reply) {
         self.waiting.insert(token, Local::Posted(kept, reply));
     }
 
-    /// The verdict on a message: what is to be sent now, and who hears whether it is durable if it
-    /// is to be kept first.
+    /// Processes the verdict on a message. Returns what to send now, and where to report durability
+    /// if it is to be stored first.
     pub(crate) fn verdict(
         &mut self,
         token: Token,
@@ -79,7 +79,7 @@ impl Locals {
                         true => Posted::Durable,
                         false => Posted::NotDurable,
                     };
-                    // Who asked may have gone.
+                    // The requester may be gone.
                     let _ = reply.send(posted);
                 });
                 Some((kept, Some(told)))
@@ -98,7 +98,7 @@ impl Locals {
         }
     }
 
-    /// Why the last message was rejected.
+    /// Reports why the last message was rejected.
     pub(crate) fn explain(&mut self, reason: &str) {
         if let Some(reply) = self.unexplained.take() {
             let _ = reply.send(Posted::Refused(format!("rejected: {reason}")));

@@ -1,8 +1,8 @@
-//! How much memory a node can take: what each of its parts may hold, from the configuration.
+//! Upper bound on the memory of a node: what each of its components may hold, from the configuration.
 //!
-//! The sum is what a machine must have for the node, and what an alert compares its memory with. It
-//! is larger than what a node takes on any day: it lets every peer that there may be send all that
-//! it may send, and leave unread all that it is sent.
+//! The sum is what a host must provide for the node, and what an alert compares its memory with. It is larger than the
+//! normal use of a node, since it assumes that the maximum number of peers sends everything it may send, and leaves
+//! everything unread that it is sent.
 
 use crate::archive;
 use crate::blocks::{self, RANGE_BYTES_MAX};
@@ -25,33 +25,33 @@ use std::collections::BTreeMap;
 
 /// Slots whose accepted blocks gossip may still forward.
 const SLOTS_FORWARDED: u64 = 3;
-/// A line of the trace besides its text.
+/// Overhead of a line of the trace.
 const LINE_BYTES: u64 = 64;
-/// What a connection of the HTTP interface may hold: what was read of a request, and an answer with
-/// every slot that is remembered.
+/// Memory of a connection to the HTTP interface: the part of a request read so far, and a response with every
+/// remembered slot.
 const HTTP_BYTES: u64 = 2 << 20;
-/// Distributions of times by operation, slots one by one, the last summaries.
+/// Distributions of times by operation, individual slots, and the last summaries.
 const STATISTICS_BYTES: u64 = 32 << 20;
-/// What allocators keep beside what they gave out, as a part of it: an assumption.
+/// Assumed overhead of allocators, as a fraction of the allocated memory.
 const ALLOCATOR_PART: u64 = 4;
 
-/// What a bound is computed from.
+/// The inputs of a bound.
 pub struct Sources<'a> {
     /// The protocol, before its first input.
     pub horn: &'a Horn,
-    /// What the roles know of the scheme.
+    /// The roles' information about the scheme.
     pub info: &'a SchemeInfo,
-    /// The code of broadcasts.
+    /// The code used for broadcasts.
     pub code: &'a Code,
     /// The network.
     pub net: &'a alphorn_net::Config,
     /// The lanes.
     pub lanes: &'a WorkerConfig,
-    /// What is resident when everything is open: code, keys, stacks.
+    /// Resident memory when everything is open: code, keys, stacks.
     pub resident_bytes: u64,
 }
 
-/// The most bytes that a node takes, by what takes them.
+/// The most bytes that a node takes, by component.
 pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
     let Sources { horn, info, .. } = sources;
     let (config, local) = (horn.config(), horn.local());
@@ -88,7 +88,7 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
             "own messages that wait for the network",
             Bounds::of(horn).memory_max(),
         ),
-        // As it is kept, as it is written, and as it is given to somebody.
+        // As stored, as written, and as sent.
         ("checkpoint", 3 * ANCHOR_BYTES_MAX as u64),
         (
             "caches of files",
@@ -110,7 +110,7 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// All parts together.
+/// The sum of all components.
 pub(crate) fn total(parts: impl Iterator<Item = u64>) -> u64 {
     parts.fold(0, u64::saturating_add)
 }
@@ -120,8 +120,7 @@ fn ring_bytes(limits: &RingLimits) -> u64 {
     (limits.high_bytes_max + limits.low_bytes_max) as u64 + lines * LINE_BYTES
 }
 
-/// Topics that a machine subscribes to, at most: those of an epoch, and of the next one before it
-/// begins.
+/// Maximum number of topics that a host subscribes to: those of an epoch, and of the next one before it begins.
 fn topics(horn: &Horn) -> PerKind<u64> {
     let layout = &horn.config().layout;
     let seats = 2 * horn.local().validators().len() as u64;
@@ -135,8 +134,8 @@ fn topics(horn: &Horn) -> PerKind<u64> {
     }
 }
 
-/// What jobs take that run in this process, as the scheme says of its largest ones, or what coding takes
-/// where that is more, and what those take that wait.
+/// Memory of jobs: those that run in this process, by the scheme's figure for its largest ones, or by that of coding if
+/// it is larger, and those that wait.
 fn jobs(env: &Env, sources: &Sources<'_>) -> (u64, u64) {
     let (config, lanes) = (sources.horn.config(), sources.lanes);
     let validators = u64::from(config.layout.validators());
@@ -152,7 +151,7 @@ fn jobs(env: &Env, sources: &Sources<'_>) -> (u64, u64) {
         }
         _ => env.cost(op, items, items * committee),
     };
-    // What makes proofs runs in a process of its own, if there is one.
+    // Proofs are made in a separate process, if there is one.
     let elsewhere =
         |op: &Op| lanes.child.is_some() && matches!(op, Op::Collect | Op::Merge | Op::Bundle);
     let here = Op::ALL.into_iter().filter(|op| !elsewhere(op));
@@ -168,13 +167,13 @@ fn jobs(env: &Env, sources: &Sources<'_>) -> (u64, u64) {
     )
 }
 
-/// Memory of this process that is resident, in bytes; 0 where the system does not say.
+/// Resident memory of this process, in bytes. 0 if the system does not report it.
 pub fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status_bytes(&text).unwrap_or(0)
 }
 
-/// `VmRSS` of what Linux says of a process in `/proc/PID/status`.
+/// `VmRSS` from the Linux process status in `/proc/PID/status`.
 pub fn status_bytes(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,10 +1,9 @@
-//! Votes and aggregates of the last slots on disk: what this node took in, or said itself, it has
-//! again after it was killed.
+//! Votes and aggregates of the last slots on disk: messages that this node accepted, or sent itself, are restored after
+//! it was killed.
 //!
-//! They share the commits of [`Blocks`]; what a commit has covered is *acknowledged*. After a start
-//! they come back as messages and pass every check once more, so the file needs no trust: it can
-//! cost a verification, never a wrong vote. Own ones are sent again, as they were signed; nothing is
-//! signed a second time.
+//! They share the commits of [`Blocks`]. A message covered by a commit is *acknowledged*. After a start they come back
+//! as messages and pass every check once more, so the file need not be trusted: it can cost a verification, never a
+//! wrong vote. Own messages are sent again as they were signed, and nothing is signed a second time.
 
 use crate::blocks::{Blocks, BlocksError};
 use crate::engine::Kept;
@@ -17,14 +16,14 @@ use sha2::{Digest, Sha256};
 /// (Slot, digest of topic and message) to flags, topic and message.
 const MESSAGES: TableDefinition<'_, (u64, &[u8; 32]), &[u8]> = TableDefinition::new("messages");
 
-/// Slots before the newest whose messages are kept: the network takes those of two slots, and the
-/// newest may have begun a moment early.
+/// Slots before the newest whose messages are kept. The network accepts those of two slots, and the newest may have
+/// begun a moment early.
 const SLOTS_KEPT: u64 = 2;
 
-/// Most bytes that a start brings back, the newest slots first.
+/// Most bytes that a start restores, the newest slots first.
 pub(crate) const RESTORED_BYTES_MAX: usize = 64 << 20;
 
-/// Topic and message; a flag before them says whose it is.
+/// Topic and message, preceded by a flag for the origin.
 fn encode(kept: &Kept) -> Vec<u8> {
     let mut w = Writer::with_capacity(6 + kept.data.len());
     w.u8(kept.own.into());
@@ -33,7 +32,7 @@ fn encode(kept: &Kept) -> Vec<u8> {
     w.into_vec()
 }
 
-/// The inverse of [`encode`]; none for what this version does not write.
+/// The inverse of [`encode`]. None for anything that this version does not write.
 fn decode(slot: Slot, bytes: &[u8]) -> Option<Kept> {
     let mut reader = Reader::new(bytes);
     let own = match reader.u8().ok()? {
@@ -50,13 +49,13 @@ fn decode(slot: Slot, bytes: &[u8]) -> Option<Kept> {
     })
 }
 
-/// Makes the table, so that it can be read.
+/// Creates the table, so that it can be read.
 pub(crate) fn open(txn: &WriteTransaction) -> Result<(), redb::Error> {
     txn.open_table(MESSAGES)?;
     Ok(())
 }
 
-/// Adds messages, and drops those that are too old for the newest.
+/// Adds messages, and drops those that are too old relative to the newest.
 pub(crate) fn put(txn: &WriteTransaction, messages: &[Kept]) -> Result<(), redb::Error> {
     let Some(newest) = messages.iter().map(|message| message.slot.0).max() else {
         return Ok(());
@@ -73,7 +72,7 @@ pub(crate) fn put(txn: &WriteTransaction, messages: &[Kept]) -> Result<(), redb:
 }
 
 impl Blocks {
-    /// The messages of earlier runs, the newest slots first, at most [`RESTORED_BYTES_MAX`].
+    /// The messages of earlier runs, newest slots first, at most [`RESTORED_BYTES_MAX`].
     ///
     /// # Errors
     /// [`BlocksError`].

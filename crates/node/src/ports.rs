@@ -1,5 +1,4 @@
-//! The host of an engine and the carrier of its broadcasts in a process: network, lanes, signer, archive
-//! and telemetry.
+//! The host of an engine and the carrier of its broadcasts in a process: network, lanes, signer, archive and telemetry.
 
 pub(crate) mod outgoing;
 mod subscriptions;
@@ -27,7 +26,7 @@ use std::sync::atomic::Ordering;
 use subscriptions::Subscriptions;
 use tokio::sync::Notify;
 
-/// Tokens from here on name messages that did not come by gossip, which knows nothing of them.
+/// Tokens from here on identify messages that did not arrive by gossip, so gossip does not know them.
 pub(crate) const REQUESTED: u64 = 1 << 63;
 
 /// The threads that wait for a disk.
@@ -36,7 +35,7 @@ pub(crate) struct Disks {
     pub(crate) archive: Archive,
 }
 
-/// Carries out what an engine wants done.
+/// Carries out the side effects of an engine.
 pub(crate) struct Ports {
     pub(crate) net: Handle,
     pub(crate) network: NetworkDigest,
@@ -46,22 +45,22 @@ pub(crate) struct Ports {
     pub(crate) telemetry: Telemetry,
     subscriptions: Subscriptions,
     outgoing: Outgoing,
-    /// Jobs that were not taken and end refused at the next turn.
+    /// Jobs that were not accepted and end as refused in the next turn.
     refused: VecDeque<Ended>,
-    /// Brings that turn.
+    /// Triggers that turn.
     wake: Arc<Notify>,
     /// Messages of the last run and of the interface that wait for a verdict.
     pub(crate) locals: Locals,
-    /// Why nothing is signed at the moment, beside what the signer knows.
+    /// Why nothing is signed at the moment, in addition to what the signer knows.
     pub(crate) hold: Option<&'static str>,
-    /// Most configured peers say that the clock here is ahead: marks of its slots are not made, they would
+    /// Most configured peers report that the local clock is ahead. Marks of its slots are not made, because they would
     /// use up keys.
     pub(crate) are_peers_behind: bool,
     /// Whether it makes aggregates and collections.
     pub(crate) aggregating: Aggregating,
     cast: cast::Settings,
-    /// Own messages to be broadcast, messages that came by broadcast, and verdicts on such: the loop
-    /// carries them over after each input, so there are as many as one input has effects.
+    /// Own messages to broadcast, messages that arrived by broadcast, and verdicts on them. The loop moves them on
+    /// after each input, so there are no more than one input has effects.
     pub(crate) large: VecDeque<(Topic, Bytes)>,
     pub(crate) delivered: VecDeque<Input>,
     pub(crate) verdicts: VecDeque<(Token, Verdict)>,
@@ -75,9 +74,9 @@ pub(crate) struct Outlets {
     pub(crate) disks: Disks,
     pub(crate) telemetry: Telemetry,
     pub(crate) cast: cast::Settings,
-    /// Brings the loop another turn.
+    /// Triggers another turn of the loop.
     pub(crate) wake: Arc<Notify>,
-    /// Of own messages that wait for the network.
+    /// Bounds of own messages that wait for the network.
     pub(crate) bounds: Bounds,
 }
 
@@ -115,7 +114,7 @@ impl Ports {
         }
     }
 
-    /// The next job that ended, wherever it ended.
+    /// The next finished job, from any source.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let refused = self.refused.pop_front();
         refused
@@ -123,7 +122,7 @@ impl Ports {
             .or_else(|| self.lanes.poll())
     }
 
-    /// Offers the network the topics for which its queue had no room; how many are left.
+    /// Offers the network the topics for which its queue had no room. Returns how many are left.
     pub(crate) fn offer_topics(&mut self) -> u64 {
         let (net, network) = (&self.net, self.network);
         self.subscriptions.offer(|topic, is_wanted| {
@@ -135,7 +134,7 @@ impl Ports {
         })
     }
 
-    /// Offers the network the own messages for which its queue had no room, in the present slot.
+    /// Offers the network the own messages for which its queue had no room, in the current slot.
     pub(crate) fn offer_messages(&mut self, slot: Slot) {
         let put = publisher(&self.net, self.network);
         let given_up = self.outgoing.offer(slot, put);
@@ -179,7 +178,7 @@ impl Host for Ports {
             Verdict::Ignore => alphorn_net::Verdict::Ignore,
             Verdict::Reject => alphorn_net::Verdict::Reject,
         };
-        // A verdict that finds no room comes too late as well: gossip forgets the message.
+        // A verdict that finds no room comes too late anyway, since gossip forgets the message.
         let _ = self.net.verdict(token.0, verdict);
     }
 
@@ -188,7 +187,7 @@ impl Host for Ports {
             self.locals.explain(reason.name());
             return;
         }
-        // A source answers for what came by broadcast, by the verdict on it.
+        // For messages that arrived by broadcast, the source is held responsible by the verdict.
         if peer.0 >= cast::SOURCES {
             return;
         }
@@ -203,12 +202,12 @@ impl Host for Ports {
         let refused = match &spawn.work {
             work if self.aggregating.refuses(work).is_some() => self.aggregating.refuses(work),
             Work::Sign(_) if self.telemetry.has_doppelganger() => {
-                // Rights of the next slot may have been handed out already.
+                // Rights of the next slot may have been granted already.
                 Some("another process signs with a key of this node".to_owned())
             }
             Work::Sign(_) if !self.signer.is_alive() => Some("the signer has ended".to_owned()),
             Work::Sign(_) if self.archive.counters().ended.load(Ordering::Relaxed) => {
-                // What it would have kept of own votes is not there after a restart.
+                // Own votes would not be stored, and be missing after a restart.
                 Some("the thread that keeps blocks has ended".to_owned())
             }
             Work::Sign(_) if self.hold.is_some() => self.hold.map(str::to_owned),
@@ -221,7 +220,7 @@ impl Host for Ports {
         };
         if let Some(why) = refused {
             self.refused.push_back(Ended::refused(job, op, group, why));
-            // Nothing else may be on its way whose end would have the loop look.
+            // No other job may be in flight whose end would wake the loop.
             self.wake.notify_one();
         }
     }
@@ -321,7 +320,7 @@ impl Carrier for Ports {
     }
 }
 
-/// Gives the network own messages.
+/// Sends own messages to the network.
 fn publisher(
     net: &Handle,
     network: NetworkDigest,
@@ -329,7 +328,7 @@ fn publisher(
     move |topic, data| net.publish(&topic.named(network).to_string(), data, Priority::Duty)
 }
 
-/// What misbehaviour costs its sender; at 100 it is banned.
+/// Penalty for misbehaviour. At 100 the sender is banned.
 pub(crate) fn points(reason: Reject) -> u32 {
     match reason {
         Reject::Malformed(_) => 10,
@@ -339,7 +338,7 @@ pub(crate) fn points(reason: Reject) -> u32 {
     }
 }
 
-/// Most bytes of a message of each kind, as the network wants to know them.
+/// Maximum length of a message of each kind, in the network's form.
 pub fn topic_bytes(format: &alphorn_proto::wire::WireFormat) -> alphorn_net::PerKind<usize> {
     alphorn_net::PerKind {
         block: format.bytes_max(Kind::Block),
@@ -349,9 +348,9 @@ pub fn topic_bytes(format: &alphorn_proto::wire::WireFormat) -> alphorn_net::Per
     }
 }
 
-/// Topics that a peer may receive at once. One that hosts `seats` validators serves in at most so many units
-/// of each level, and has the topics of an epoch that ends, of the present one and of the next. Where that
-/// is little, others may look on.
+/// Topics that a peer may subscribe to at once. One that hosts `seats` validators serves in at most this many units of
+/// each level, and has the topics of an ending epoch, of the current one and of the next. Where that is few, others may
+/// observe.
 pub fn topics_max(layout: &Layout, seats: u32) -> usize {
     let units = |level| layout.units(level).count();
     let all = 2 + (1..=layout.levels()).map(units).sum::<usize>();
@@ -361,8 +360,8 @@ pub fn topics_max(layout: &Layout, seats: u32) -> usize {
     max.min(alphorn_net::SUBSCRIPTIONS_LIMIT)
 }
 
-/// Messages that wait for the loop of a node: all votes of the cells that it hears come nearly at once, and
-/// more besides.
+/// Messages that wait for the loop of a node: all votes of the cells that it subscribes to arrive almost at once, in
+/// addition to other messages.
 pub fn inbox_messages_max(horn: &Horn) -> usize {
     let layout = &horn.config().layout;
     let seats = horn.local().validators().len() * EPOCHS_MAX;
@@ -371,12 +370,12 @@ pub fn inbox_messages_max(horn: &Horn) -> usize {
     let all = votes.min(layout.validators() as usize);
     let more = alphorn_net::Limits::default().inbox_messages_max;
     // Each of them has a token.
-    // One kind has three quarters of the places at most, so that a third more holds all votes.
+    // One kind has three quarters of the slots at most, so a third more holds all votes.
     let places = all.saturating_add(all.div_ceil(3)).saturating_add(more);
     places.min(alphorn_net::TOKENS_LIMIT)
 }
 
-/// Epochs whose topics are received at once.
+/// Epochs whose topics are subscribed to at once.
 const EPOCHS_MAX: usize = 3;
 
 #[cfg(test)]
@@ -396,7 +395,7 @@ mod tests {
     use redb::backends::InMemoryBackend;
     use std::time::{Duration, Instant};
 
-    /// Ports of a node that nobody dials, with what wakes its loop.
+    /// Ports of a node that no peer dials, with the notification that wakes its loop.
     fn ports() -> (Ports, Arc<Notify>, Events) {
         let info = NodeInfo::example();
         let (layout, network) = (info.config.layout, info.config.network());
@@ -442,7 +441,7 @@ mod tests {
         )
     }
 
-    /// Nothing else runs whose end would bring another turn: a job that is not taken ends all the same.
+    /// No other job is running whose end would trigger another turn, but a job that is not accepted still ends.
     #[test]
     fn a_job_that_is_refused_brings_a_turn_in_which_it_ends() {
         let (mut ports, wake, _events) = ports();
@@ -473,7 +472,7 @@ mod tests {
         assert!(ports.ended().is_none());
     }
 
-    /// A signing job gives thousands of votes at once, more than the queue of the network takes.
+    /// A signing job produces thousands of votes at once, more than the network's queue can take.
     #[test]
     fn all_votes_of_a_large_committee_reach_the_network() {
         let (mut ports, _, _events) = ports();
@@ -484,7 +483,7 @@ mod tests {
         for vote in 0..900_u16 {
             ports.gossip(Topic::Vote { cell }, vote.to_le_bytes().as_slice().into());
         }
-        // Nobody is connected, so each that came to gossip is counted there.
+        // No peer is connected, so each one that reached gossip is counted there.
         let arrived = |ports: &Ports| ports.net.status().dropped(DropReason::NoPeers);
         let until = Instant::now() + Duration::from_secs(20);
         while arrived(&ports) < 900 && Instant::now() < until {
@@ -494,8 +493,8 @@ mod tests {
         assert_eq!(arrived(&ports), 900);
     }
 
-    /// 64 committees of 128 cells: a node with all validators receives more topics than the default allows a peer,
-    /// and is heard by the others; one with a few needs no more.
+    /// 64 committees of 128 cells. A node with all validators subscribes to more topics than the default allows a peer,
+    /// and is heard by the others. One with a few validators needs no more.
     #[test]
     fn a_peer_may_receive_the_topics_of_its_validators() {
         let large = Layout::new(1 << 20, 64, 128).unwrap();

@@ -1,14 +1,14 @@
-//! A record of everything that came to the state machines of a node, and its replay.
+//! A record of all inputs to a node's state machines, and its replay.
 //!
-//! The machines read no clock, entropy, file or socket, so the same inputs at the same times give
-//! the same effects, byte for byte, on any machine and without a prover: jobs that ended are inputs.
-//! A [`Recorder`] writes them down while a node runs, and digests all effects; [`replay`] gives them
-//! to machines of the same configuration and compares the digests.
+//! The state machines read no clock, entropy, file or socket. The same inputs at the same times therefore give the same
+//! effects, byte for byte, on any host and without a prover: finished jobs are inputs. A [`Recorder`] writes them down
+//! while a node runs, and digests all effects. [`replay`] feeds them to state machines of the same configuration and
+//! compares the digests.
 //!
-//! A file is `MAGIC`, a header of the embedder's with its length (4 bytes), and entries with
-//! theirs. There is a mark with the digest so far every `MARK_INPUTS` inputs, and the last entry has
-//! SHA-256 of the file before it. A file without a last entry is of a node that was killed, or could
-//! not be written fast enough: what it has is replayed. It holds no secret, but all that peers sent.
+//! A file is `MAGIC`, a header of the embedder with its length (4 bytes), and entries with theirs. A mark with the
+//! digest so far follows every `MARK_INPUTS` inputs, and the last entry has the SHA-256 of the file before it. A file
+//! without a last entry comes from a node that was killed, or could not be written fast enough. What it contains is
+//! replayed. It holds no secrets, but everything that peers sent.
 
 mod entry;
 mod watch;
@@ -38,19 +38,19 @@ pub(crate) const MAGIC: &[u8; 16] = b"alphorn-record2\n";
 pub(crate) const MARK_INPUTS: u64 = 1_024;
 /// Longest header, in bytes: it has up to 2^20 local keys, each in some 20 bytes.
 pub(crate) const HEADER_BYTES_MAX: u32 = 32 << 20;
-/// Most bytes of a file; then recording ends.
+/// Maximum length of a file. Recording ends there.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 << 30;
 /// Entries that wait for the disk.
 const QUEUE_MAX: usize = 16_384;
 /// Bytes that wait for the disk.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 
-/// Writes down what comes to a node. The loop never waits for its file.
+/// Records the inputs of a node. The loop never waits for its file.
 pub struct Recorder {
     digest: Sha256,
     inputs: u64,
     bytes: u64,
-    /// None once something could not be written: what comes later would not fit.
+    /// None once something could not be written, because later entries would not fit.
     queue: Option<SyncSender<Vec<u8>>>,
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
@@ -62,10 +62,10 @@ struct Shared {
     failed: AtomicBool,
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Recorded {
-    /// Inputs that came.
+    /// Number of inputs.
     pub(crate) inputs: u64,
     /// SHA-256 of all effects, in hexadecimal.
     pub(crate) outputs: String,
@@ -74,10 +74,10 @@ pub struct Recorded {
 }
 
 impl Recorder {
-    /// Begins a file that is not there yet.
+    /// Starts a file that does not exist yet.
     ///
     /// # Errors
-    /// If it cannot be made, or the header is longer than `HEADER_BYTES_MAX`.
+    /// If it cannot be created, or the header is longer than `HEADER_BYTES_MAX`.
     pub fn create(path: &Path, header: &[u8]) -> io::Result<Self> {
         let length = u32::try_from(header.len()).ok();
         let length = length.filter(|length| *length <= HEADER_BYTES_MAX);
@@ -134,17 +134,17 @@ impl Recorder {
         }
     }
 
-    /// Where the chain begins, if that is not genesis: before all else.
+    /// Records where the chain starts, if that is not genesis. Must come first.
     pub(crate) fn began_at(&mut self, anchor: &[u8]) {
         self.put(Some(Entry::encode_anchor(anchor)));
     }
 
-    /// A block of an earlier run, before the first input.
+    /// Records a block of an earlier run, before the first input.
     pub fn restored(&mut self, block: &[u8]) {
         self.put(Some(Entry::encode_restored(block)));
     }
 
-    /// Hands an input to an engine, and writes both down.
+    /// Passes an input to an engine, and records both.
     pub fn handle(&mut self, engine: &mut Engine, now: Time, input: Input, host: &mut dyn Host) {
         self.put(Entry::encode_input(now, &input));
         let mut watch = Watch {
@@ -214,7 +214,7 @@ pub enum RecordError {
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It does not begin as one.
+    /// It does not begin like a record.
     #[error(
         "no record of inputs: it does not begin with {:?}",
         String::from_utf8_lossy(MAGIC)
@@ -230,12 +230,12 @@ pub enum RecordError {
         /// The bound.
         max: u32,
     },
-    /// An entry is none.
+    /// An entry is invalid.
     #[error("entry {number}: {source}")]
     Entry {
         /// Its number, from 0.
         number: u64,
-        /// Why.
+        /// The reason.
         #[source]
         source: EntryError,
     },
@@ -245,7 +245,7 @@ pub enum RecordError {
         /// Its number, from 0.
         number: u64,
     },
-    /// The chain cannot begin where the record says.
+    /// The chain cannot start where the record says.
     #[error(transparent)]
     Anchor(#[from] AnchorError),
     /// The file is not what was written.
@@ -261,14 +261,14 @@ pub struct Record<R> {
     entries: u64,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// Inputs and what followed from them here.
+    /// Inputs and their effects here.
     pub mark: Mark,
-    /// What the last entry says followed where it was recorded; none if the file has no end.
+    /// The effects according to the last entry. None if the file has no end.
     pub end: Option<Mark>,
-    /// The first mark that says something else than what followed here.
+    /// The first mark that differs from the effects here.
     pub differs: Option<Mark>,
     /// Times of the first and the last input.
     pub times: Option<(Time, Time)>,
@@ -298,12 +298,12 @@ impl<R: Read> Record<R> {
         })
     }
 
-    /// What the embedder wrote down of its configuration.
+    /// What the embedder recorded of its configuration.
     pub fn header(&self) -> &[u8] {
         &self.header
     }
 
-    /// The next entry; none at the end of the file, also if it ends within one.
+    /// The next entry. None at the end of the file, even within an entry.
     fn next(&mut self) -> Result<Option<Entry>, RecordError> {
         let before: [u8; 32] = self.hash.clone().finalize().into();
         let part = read_part(
@@ -326,8 +326,8 @@ impl<R: Read> Record<R> {
     }
 }
 
-/// A part with its length before it. None if the source ends before or within it. Memory grows with
-/// what is there, not with what the length promises.
+/// Reads a part preceded by its length. None if the source ends before or within it. Memory grows with the data
+/// present, not with the announced length.
 fn read_part(
     source: &mut impl Read,
     hash: &mut Sha256,
@@ -353,11 +353,10 @@ fn read_part(
     Ok(Some(bytes))
 }
 
-/// Gives a record to machines of the configuration that its header names.
+/// Replays a record on state machines with the configuration that its header names.
 ///
 /// # Errors
-/// [`RecordError`]; that something else follows from the inputs is no error but
-/// [`Replayed::differs`].
+/// [`RecordError`]. Effects that differ are not an error, but reported in [`Replayed::differs`].
 pub fn replay<R: Read>(
     mut record: Record<R>,
     mut horn: Horn,
@@ -377,7 +376,7 @@ pub fn replay<R: Read>(
         next = record.next()?;
     }
     while let Some(Entry::Restored(block)) = &next {
-        // One that did not fit then does not fit now.
+        // A block that did not fit then does not fit now.
         let _ = horn.restore(block);
         next = record.next()?;
     }

@@ -1,9 +1,8 @@
-//! The loop: one thread that drives the protocol and is never blocked.
+//! The node's main loop: one thread that drives the protocol and never blocks.
 //!
-//! It hashes nothing, signs nothing and opens no file: what takes time goes to the lanes, the signer
-//! or the archive, and comes back as an input. In each turn the deadlines of the protocol come
-//! first, then commands, then jobs that ended, then messages, so that a flood of messages cannot
-//! delay a duty.
+//! It hashes nothing, signs nothing and opens no file. Slow work goes to the lanes, the signer or the archive, and its
+//! result comes back as an input. Each turn handles protocol deadlines first, then commands, finished jobs and
+//! messages, so a flood of messages cannot delay a duty.
 
 mod broadcasts;
 mod exchange;
@@ -44,28 +43,28 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
-/// How often the loop looks how late it wakes.
+/// How often the loop measures its own wake-up latency.
 const PROBE_NS: u64 = 10_000_000;
-/// How often the summary is renewed, and the trace told of cells and traffic.
+/// How often the summary is refreshed and cell and traffic figures are traced.
 const SUMMARY_NS: u64 = 250_000_000;
-/// Ended jobs and messages of one turn.
+/// Finished jobs and messages handled in one turn.
 const TURN_MAX: usize = 64;
-/// How long a node waits for its network to end. A process that ends while its network still dials is ended by a signal:
-/// the cryptography of QUIC (aws-lc) aborts once the process has begun to take down what it locks.
+/// How long a node waits for its network to shut down. A process that exits while its network still dials is killed by
+/// a signal: the cryptography behind QUIC (aws-lc) aborts once process teardown has started to destroy its locks.
 pub const NETWORK_END: Duration = Duration::from_secs(2);
 
-/// What an operator may ask of a running node.
+/// Commands that an operator may send to a running node.
 #[derive(Debug)]
 pub enum Control {
-    /// Cut a machine off, or let it in again.
+    /// Cut off a host, or let it in again.
     Block(NodeId, bool),
-    /// Connect to a machine.
+    /// Connect to a host.
     Dial(alphorn_net::Address),
-    /// Aggregate and collect from now on when validators here are selected, or not.
+    /// Aggregate and collect from now on when local validators are selected, or stop doing so.
     Aggregate(bool),
-    /// Take a vote, as on its topic.
+    /// Process a vote as if it had arrived on its topic.
     Vote(Bytes, Reply),
-    /// End.
+    /// Shut down.
     Shutdown,
 }
 
@@ -75,7 +74,7 @@ pub enum RunError {
     /// A thread cannot be started.
     #[error("a thread cannot be started: {0}")]
     Thread(#[from] std::io::Error),
-    /// Kept blocks cannot be read.
+    /// Stored blocks cannot be read.
     #[error(transparent)]
     Blocks(#[from] BlocksError),
     /// Marks cannot be read.
@@ -86,7 +85,7 @@ pub enum RunError {
     Cast(#[from] alphorn_proto::broadcast::ConfigError),
 }
 
-/// Everything that a node is made of.
+/// Everything a node is made of.
 pub struct Parts<C: Source> {
     /// Its name in traces and tables.
     pub name: String,
@@ -96,18 +95,18 @@ pub struct Parts<C: Source> {
     pub horn: Horn,
     /// The marks of the local keys.
     pub safety: Arc<SafetyStore>,
-    /// From which slot on they sign.
+    /// The first slot in which the local keys may sign.
     pub settings: Settings,
-    /// Where each right to sign is listed before it is used.
+    /// Where each right to sign is logged before it is used.
     pub sign_log: Option<SignLog>,
     /// Blocks of earlier runs.
     pub blocks: Blocks,
-    /// The state of another node to begin with, unless the one of the last run is later.
+    /// Another node's state to start from, unless the state of the last run is later.
     pub checkpoint: Option<Bytes>,
-    /// The other nodes of the network that this one knows: what they say of the time is believed
-    /// before what others say.
+    /// The other nodes of the network that this node knows. Their reports of the time take precedence over those of
+    /// unknown peers.
     pub known: BTreeSet<NodeId>,
-    /// Who runs the jobs.
+    /// Runs the jobs.
     pub lanes: Arc<dyn Lanes>,
     /// The network's handle.
     pub net: Handle,
@@ -119,54 +118,54 @@ pub struct Parts<C: Source> {
     pub source: C,
     /// The code in which the network broadcasts.
     pub code: Code,
-    /// What is broadcast, and not gossiped.
+    /// What is broadcast instead of gossiped.
     pub cast: cast::Settings,
-    /// What keys the chance of broadcasts: nobody else may know it.
+    /// Seed for the randomness of broadcasts. Must stay secret.
     pub cast_secret: [u8; 32],
-    /// Who writes down what comes.
+    /// Records the inputs.
     pub recorder: Option<Recorder>,
-    /// The node record by which others find this one (`enr:...`), to be shown.
+    /// The node record by which other nodes find this one (`enr:...`), for display.
     pub record: String,
-    /// Whether it aggregates and collects, until it is told otherwise.
+    /// Whether the node aggregates and collects, until changed by a command.
     pub is_aggregator: bool,
-    /// The chosen kernel of each crate that has several, to be told.
+    /// The chosen kernel of each crate that has several, for reporting.
     pub kernels: BTreeMap<&'static str, String>,
-    /// The most bytes that each part takes ([`bound`](crate::memory::bound)), to be told.
+    /// The most bytes that each component takes ([`bound`](crate::memory::bound)), for reporting.
     pub memory: BTreeMap<String, u64>,
 }
 
-/// A node that runs.
+/// A running node.
 pub struct Node<C: Source> {
     engine: Engine,
     cast: Box<dyn Broadcasts>,
     ports: Ports,
     clock: Clock<C>,
     slots: SlotClock,
-    /// Which phases were told of.
+    /// Which phases have been reported.
     phases: Phases,
     events: Events,
     wake: Arc<Notify>,
     sync: Sync,
-    /// When blocks that messages wait for are looked for next.
+    /// When to look again for blocks that messages wait for.
     fetch_at: Time,
     token_next: u64,
     probe_at: Time,
-    /// When the summary is renewed, by the monotonic clock.
+    /// When to refresh the summary, by the monotonic clock.
     summary_ns: u64,
     snapshot: watch::Sender<Arc<Summary>>,
-    /// What the start found of earlier runs.
+    /// What startup found of earlier runs.
     begun: Begun,
     /// The other nodes of the network.
     known: BTreeSet<NodeId>,
     /// What peers say of the time.
     voices: Voices,
-    /// What was not well when the summary was renewed last.
+    /// The health problems found at the last summary refresh.
     health: Vec<Reason>,
-    /// Damaged files of which was told.
+    /// Damaged files reported so far.
     rebuilt: u64,
-    /// Protocol time in milliseconds, for whoever writes it down.
+    /// Protocol time in milliseconds, for the recorder.
     clock_ms: Arc<AtomicU64>,
-    /// Messages of earlier runs that are not taken yet, and how many there were.
+    /// Messages of earlier runs that have not been processed yet, and their initial number.
     returning: std::vec::IntoIter<Kept>,
     returning_all: u64,
     recorder: Option<Recorder>,
@@ -174,7 +173,7 @@ pub struct Node<C: Source> {
 }
 
 impl<C: Source> Node<C> {
-    /// Puts a node together; nothing runs yet but its threads.
+    /// Builds a node. Its threads start, but nothing else runs yet.
     ///
     /// # Errors
     /// [`RunError`].
@@ -252,7 +251,7 @@ impl<C: Source> Node<C> {
         Ok(node)
     }
 
-    /// What a start tells, keeps and heeds before its first turn.
+    /// Reports, stores and applies everything that startup must before the first turn.
     fn open(&mut self, now: Time, stopped: Option<(Validator, Slot)>) {
         if let Some((validator, slot)) = stopped {
             self.engine.silence();
@@ -262,13 +261,13 @@ impl<C: Source> Node<C> {
             let refused = telemetry::Event::CheckpointRefused(error);
             self.ports.telemetry.emit(&refused);
         }
-        // The next start has what this one was given, and whoever asks meanwhile.
+        // The next start, and any query until then, gets what this start was given.
         self.ports.keep_anchor(self.engine.horn().anchor());
-        // Whoever asks before the first turn is told of this node, not of none.
+        // Queries before the first turn must see this node rather than an empty summary.
         self.snapshot.send_replace(Arc::new(self.summary(now)));
     }
 
-    /// The trace of this life, which goes on as long as the node runs.
+    /// The trace of this run, which continues as long as the node runs.
     pub fn trace(&self) -> Arc<Mutex<Ring>> {
         self.ports.telemetry.ring()
     }
@@ -278,17 +277,17 @@ impl<C: Source> Node<C> {
         self.ports.telemetry.window()
     }
 
-    /// The checkpoint that was kept last.
+    /// The last checkpoint that was stored.
     pub fn checkpoint(&self) -> Latest {
         self.ports.archive.counters().latest.clone()
     }
 
-    /// Runs until it is told to end, and gives the last summary.
+    /// Runs until a shutdown is requested, and returns the last summary.
     pub async fn run(mut self, mut control: mpsc::Receiver<Control>) -> Arc<Summary> {
         self.turn(Turn::Deadline, |node, now| node.feed(now, Input::Deadline));
         loop {
-            // Not left to the select: its first look at a sleep of zero finds it pending, and whatever else is
-            // ready would come before it, a flood without end.
+            // Not left to the select: its first poll finds a sleep of zero pending, so anything else that is ready
+            // would run first, and a flood could keep it from ever firing.
             if self.until_deadline().is_zero() {
                 self.on_deadline();
                 tokio::task::yield_now().await;
@@ -325,7 +324,7 @@ impl<C: Source> Node<C> {
         last
     }
 
-    /// Runs what happens in a turn, and counts how long it took.
+    /// Runs the work of one turn and measures how long it took.
     fn turn(&mut self, turn: Turn, act: impl FnOnce(&mut Self, Time)) {
         let began = std::time::Instant::now();
         let now = self.keep_clock();
@@ -342,7 +341,7 @@ impl<C: Source> Node<C> {
         self.ports.telemetry.emit(&event);
     }
 
-    /// Has telemetry look at the slot, the chain and the traffic.
+    /// Updates telemetry on the slot, the chain and the traffic.
     fn look(&mut self) {
         let Ports { telemetry, net, .. } = &mut self.ports;
         telemetry.look(self.engine.horn(), || net.status());
@@ -353,7 +352,7 @@ impl<C: Source> Node<C> {
         self.settle(now);
     }
 
-    /// Has the protocol take an input, which runs every phase that is due first.
+    /// Passes an input to the protocol, which first runs every phase that is due.
     fn hand_in(&mut self, now: Time, input: Input) {
         self.tell_phases(now);
         match &mut self.recorder {
@@ -368,7 +367,7 @@ impl<C: Source> Node<C> {
         engine.min(cast).min(self.probe_at)
     }
 
-    /// How long to sleep. What is told goes on while protocol time stands still.
+    /// How long to sleep. Reporting continues while protocol time stands still.
     fn until_deadline(&self) -> Duration {
         let told_ns = self.summary_ns.saturating_sub(self.clock.monotonic_ns());
         let due = self.clock.until(self.next_deadline());
@@ -377,7 +376,7 @@ impl<C: Source> Node<C> {
 
     fn on_deadline(&mut self) {
         self.turn(Turn::Deadline, |node, now| {
-            // A wall clock that stands behind protocol time wakes nobody.
+            // A wall clock behind protocol time must not cause wake-ups.
             if node.engine.next_deadline().is_some_and(|due| due <= now) {
                 node.feed(now, Input::Deadline);
             }
@@ -423,7 +422,7 @@ impl<C: Source> Node<C> {
             };
             self.feed(now, input);
         }
-        // There may be more; another turn comes at once.
+        // There may be more, so another turn follows at once.
         self.wake.notify_one();
     }
 
@@ -439,7 +438,7 @@ impl<C: Source> Node<C> {
         if let Some(event) = next {
             self.take_event(now, event);
         }
-        // What came in an instant is verified together.
+        // Messages that arrive at the same instant are verified together.
         if self.engine.next_deadline().is_some_and(|due| due <= now) {
             self.feed(now, Input::Deadline);
         }
@@ -505,12 +504,12 @@ impl<C: Source> Node<C> {
         }
     }
 
-    /// Takes up the role of aggregators, or gives it up.
+    /// Takes on the aggregator role, or gives it up.
     fn aggregate(&mut self, is_on: bool) {
         let now = self.keep_clock();
         let slot = self.slots.slot_at(now).unwrap_or(Slot(0));
         self.ports.aggregating.set(slot, is_on);
-        // Whoever asks next is told of it.
+        // The next query must see the change.
         let summary = Arc::new(self.summary(now));
         self.snapshot.send_replace(summary);
     }
@@ -534,7 +533,7 @@ impl<C: Source> Node<C> {
         summary
     }
 
-    /// Ends what runs: no duty is begun any more, what was accepted is written. The network ends when its events do.
+    /// Shuts down: no new duty is started, and accepted data is written. The network ends when its events do.
     fn end(mut self) -> (Arc<Summary>, Events) {
         let now = self.keep_clock();
         let mut summary = self.summary(now);
@@ -550,7 +549,7 @@ impl<C: Source> Node<C> {
     }
 }
 
-/// Starts the threads that wait for a disk; the signer reads the time in `clock_ms` and wakes the loop.
+/// Starts the threads that wait for a disk. The signer reads the time from `clock_ms` and wakes the loop.
 fn disks(
     safety: Arc<SafetyStore>,
     blocks: Blocks,
@@ -569,7 +568,7 @@ fn disks(
     })
 }
 
-/// Sleeps; a wait of zero still lets others run.
+/// Sleeps. A wait of zero still yields to other tasks.
 async fn sleep(wait: Duration) {
     match wait.is_zero() {
         true => tokio::task::yield_now().await,

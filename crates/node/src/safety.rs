@@ -1,21 +1,19 @@
-//! What was signed, on disk before a signature leaves.
+//! The record of what was signed, on disk before a signature leaves.
 //!
-//! For a scheme with one-time keys a second signature with an index gives the key away; for every
-//! scheme a second vote in a slot is an equivocation. So the mark of a slot is durable before the
-//! signature is made, in a file of its own: a bulk commit of network data must not delay a vote,
-//! and what peers send must not share pages with it.
+//! With a one-time scheme a second signature with an index leaks the key, and with every scheme a second vote in a slot
+//! is an equivocation. The mark of a slot is therefore durable before the signature is made. It is in a file of its
+//! own, because a bulk commit of network data must not delay a vote, and data from peers must not share pages with it.
 //!
-//! The order of a signature:
+//! The steps of a signature:
 //!
-//! 1. Well before the phase, `SafetyStore::reserve_slot` moves the mark of every local key and
-//!    role behind the slot, in one durable transaction. The right to sign stays in memory.
-//! 2. At the phase, `SafetyStore::grant` takes those rights out of memory, each once. If a
-//!    vote's source moved forward, that is made durable too, since no later vote may go back
-//!    behind it (minimal rule of EIP-3076).
+//! 1. Well before the phase, `SafetyStore::reserve_slot` moves the mark of every local key and role past the slot, in
+//!    one durable transaction. The right to sign stays in memory.
+//! 2. At the phase, `SafetyStore::grant` takes those rights out of memory, each once. If a vote's source moved forward,
+//!    that is made durable too, since no later vote may go back before it (minimal rule of EIP-3076).
 //! 3. A crash between the two burns the slot: a vote is missed, never made twice.
 //!
-//! After a start nothing is signed below [`SafetyStore::first_slot`]: a copy of the folder that is
-//! brought back later finds that every slot it could sign has passed.
+//! After a start nothing is signed below [`SafetyStore::first_slot`]. If a copy of the folder is restored later, every
+//! slot it could sign has passed.
 
 mod known;
 mod marks;
@@ -36,13 +34,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Slots for which unused rights are kept, so that a late result can still be signed.
 pub(crate) const SALVAGE_SLOTS: u64 = 32;
 
-/// Slots that a node lets pass after its start before it signs.
+/// Slots that a node skips after its start before it signs.
 pub(crate) const START_SLOTS: u64 = 2;
 
 /// Most local keys of a node.
 pub(crate) const KEYS_MAX: usize = 1 << 20;
 
-/// SHA-256 of a public key: names it in the store whatever its scheme's length.
+/// SHA-256 of a public key: identifies it in the store, whatever the key length of its scheme.
 pub type KeyId = [u8; 32];
 
 /// The store could not be opened, or could not make something durable.
@@ -51,13 +49,13 @@ pub enum SafetyError {
     /// The file cannot be read or written.
     #[error("{what} failed in the safety store: {source}")]
     Storage {
-        /// What was done.
+        /// The failed operation.
         what: &'static str,
         /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A record has not the length of its kind: the file was written by something else.
+    /// A record does not have the length of its kind: the file was written by another program.
     #[error("the safety store holds a mark of {bytes} bytes, {expected} expected")]
     Malformed {
         /// Its length.
@@ -65,37 +63,37 @@ pub enum SafetyError {
         /// The length of a mark.
         expected: usize,
     },
-    /// A mark is not the one that was written: the file was changed.
+    /// A mark is not what was written: the file was changed.
     #[error("the safety store holds a mark whose checksum is wrong")]
     Checksum,
-    /// There is no file although keys signed here before.
+    /// The file is missing although keys signed here before.
     #[error(
         "{path} is missing, and keys of this folder have signed up to slot {next}; bring that file back, or see --accept-new-safety-file"
     )]
     Missing {
-        /// Where it should be.
+        /// Its expected path.
         path: String,
-        /// The first slot that was not signed, as far as is known.
+        /// The first slot that was not signed, as far as known.
         next: u64,
     },
-    /// The file is an older one than the one that was used last.
+    /// The file is older than the one used last.
     #[error(
         "{path} has slot {found} as the next one, and this folder has signed up to slot {next}: it was set back or is another file; bring the last one back, or see --accept-new-safety-file"
     )]
     SetBack {
-        /// Where it is.
+        /// Its path.
         path: String,
-        /// What it says.
+        /// The first unsigned slot by this file.
         found: u64,
         /// The first slot that was not signed.
         next: u64,
     },
-    /// The file was changed since it was written.
+    /// The file was changed after it was written.
     #[error(
         "{path} is damaged: {why}; bring back the last whole copy of it, or see --accept-new-safety-file"
     )]
     Damaged {
-        /// Where it is.
+        /// Its path.
         path: String,
         /// What is wrong with it.
         why: String,
@@ -103,7 +101,7 @@ pub enum SafetyError {
     /// Too many keys.
     #[error("{value} local keys, must be at most {KEYS_MAX}")]
     Keys {
-        /// How many.
+        /// Their number.
         value: usize,
     },
     /// Two validators share a key, so that one would use up the other's slots.
@@ -114,20 +112,19 @@ pub enum SafetyError {
         /// The other.
         second: u32,
     },
-    /// The file that was opened again after a failure has lost marks: it is not the one that was
-    /// written.
+    /// The file reopened after a failure has lost marks: it is not the one that was written.
     #[error(
         "the safety store has slot {next} as the next of validator {validator}, {known} was durable"
     )]
     Lost {
-        /// Whose.
+        /// The validator whose mark was lost.
         validator: u32,
-        /// What the file says.
+        /// The mark in the file.
         next: u64,
-        /// What was durable before.
+        /// The mark that was durable before.
         known: u64,
     },
-    /// The clock stands before the last time at which this store was used.
+    /// The clock is before the last time at which this store was used.
     #[error(
         "the clock says {now_ms} ms, this store was last used at {last_ms} ms: set the clock right, or see --resume-signing"
     )]
@@ -140,13 +137,13 @@ pub enum SafetyError {
 }
 
 struct Inner {
-    /// Rights that are durable and not used.
+    /// Durable, unused rights.
     rights: BTreeSet<(u64, u32, u8)>,
-    /// Marks as they are on disk.
+    /// The marks on disk.
     marks: BTreeMap<(u32, u8), Mark>,
     /// The next slot to reserve.
     reserved_next: u64,
-    /// For whom another process signed, and in which slot: nothing is signed any more.
+    /// For whom another process signed, and in which slot. Nothing is signed any more.
     stopped: Option<(u32, u64)>,
 }
 
@@ -161,7 +158,7 @@ pub struct SafetyStore {
     inner: Mutex<Inner>,
 }
 
-/// The most that the votes of a key say.
+/// The maximum of a key's votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cast {
     pub(crate) slot: Slot,
@@ -169,7 +166,7 @@ pub(crate) struct Cast {
 }
 
 impl Cast {
-    /// Of each number the greater one.
+    /// The element-wise maximum.
     pub(crate) fn max(self, other: Cast) -> Cast {
         let (one, two) = (self.guard, other.guard);
         Cast {
@@ -182,7 +179,7 @@ impl Cast {
     }
 }
 
-/// The rights for one job: each is handed out once.
+/// The rights for one job. Each is granted once.
 pub(crate) struct Grant {
     rights: Mutex<BTreeMap<(u32, u8), Reservation>>,
     slot: Slot,
@@ -195,22 +192,22 @@ pub struct Opening {
     pub now_ms: u64,
     /// The slot of that time; 0 before genesis.
     pub slot: Slot,
-    /// Whether this network has never run here before its genesis: then the first slots are
-    /// signed. A store that holds any mark ignores it.
+    /// Whether this is before genesis on a network that has never run here. The first slots are then signed. A store
+    /// that holds any mark ignores this.
     pub before_genesis: bool,
-    /// Whether somebody vouches that no other process signs with these keys and that the clock is
-    /// right: then a stop is lifted, and a clock that stands before the last one is taken.
+    /// Whether the operator vouches that no other process signs with these keys and that the clock is right. If so, a
+    /// stop is lifted, and a clock before the last recorded one is accepted.
     pub resume: bool,
 }
 
-/// Bytes of the file that are kept in memory.
+/// Bytes of the file cached in memory.
 pub(crate) const CACHE_BYTES: usize = 8 << 20;
 
 impl SafetyStore {
-    /// Opens or makes the file.
+    /// Opens or creates the file.
     ///
     /// # Errors
-    /// [`SafetyError`]; another process that holds the file is a storage error.
+    /// [`SafetyError`]. If another process holds the file, this is a storage error.
     pub fn open(
         path: &Path,
         keys: BTreeMap<Validator, KeyId>,
@@ -234,8 +231,8 @@ impl SafetyStore {
         })
     }
 
-    /// The same on any storage, which `backend` gives again after a failure; for tests of what a crash
-    /// leaves.
+    /// The same on any storage, which `backend` provides again after a failure. For tests of what a crash leaves
+    /// behind.
     ///
     /// # Errors
     /// [`SafetyError`].
@@ -294,7 +291,7 @@ impl SafetyStore {
         })
     }
 
-    /// How far the marks are, to be remembered elsewhere.
+    /// The position of the marks, to be stored elsewhere.
     pub fn witness(&self) -> Witness {
         Witness {
             file: self.file_id,
@@ -302,7 +299,7 @@ impl SafetyStore {
         }
     }
 
-    /// For whom another process signed, and in which slot: then nothing is signed.
+    /// For whom another process signed, and in which slot. If set, nothing is signed.
     ///
     /// # Errors
     /// [`SafetyError`] if a thread died while it held the marks.
@@ -314,7 +311,7 @@ impl SafetyStore {
     /// Signs nothing from now on, nor after the next start.
     ///
     /// # Errors
-    /// [`SafetyError`] if that is not durable; in this process nothing is signed all the same.
+    /// [`SafetyError`] if that is not durable. Even so, this process signs nothing.
     pub(crate) fn stop(&self, validator: Validator, slot: Slot) -> Result<(), SafetyError> {
         let mut inner = self.lock()?;
         let stopped = Some((validator.0, slot.0));
@@ -323,10 +320,11 @@ impl SafetyStore {
         self.disk.stop(stopped)
     }
 
-    /// The network shows votes of keys that this file does not know of: no key signs behind its own.
+    /// Raises marks to votes that the network shows and this file does not know of, so that no key signs behind its
+    /// own.
     ///
     /// # Errors
-    /// [`SafetyError`] if the marks are not durable; then nothing is signed until a later call succeeds.
+    /// [`SafetyError`] if the marks are not durable. Nothing is signed then until a later call succeeds.
     pub(crate) fn raise(
         &self,
         shown: &BTreeMap<Validator, Cast>,
@@ -350,12 +348,12 @@ impl SafetyStore {
         Ok(())
     }
 
-    /// The first slot that is signed since this start.
+    /// The first slot that is signed after this start.
     pub fn first_slot(&self) -> Slot {
         Slot(self.first_slot)
     }
 
-    /// Whether it has marks of a validator's key, which signed with this file or was taken over by it.
+    /// Whether the store has marks of a validator's key, which signed with this file or was taken over by it.
     ///
     /// # Errors
     /// [`SafetyError`] if a thread died while it held the marks.
@@ -365,8 +363,8 @@ impl SafetyStore {
         Ok(inner.marks.range(roles).next().is_some())
     }
 
-    /// The local keys whose votes are not marked up to a slot, and up to where they are: a key that is new here,
-    /// or whose mark was not raised before the process ended.
+    /// The local keys whose votes are not marked up to a slot, and the slot up to which they are marked. This applies
+    /// to a key that is new here, or whose mark was not raised before the process ended.
     ///
     /// # Errors
     /// [`SafetyError`] if a thread died while it held the marks.
@@ -380,15 +378,15 @@ impl SafetyStore {
         Ok(keys.filter(|(_, next)| *next < slot).collect())
     }
 
-    /// Takes over keys that come with marks of their own: in no role does one sign below its floor,
-    /// and marks never go back. The first slot of the node is behind all of them. Durable when it
-    /// returns; after that the marks elsewhere can be spent.
+    /// Takes over keys that come with their own marks. In no role does a key sign below its floor, and marks never go
+    /// back. The node's first slot is not before any floor. Durable on return, after which the marks elsewhere can be
+    /// used up.
     ///
     /// # Errors
-    /// [`SafetyError`]; the file has all marks or none of them then.
+    /// [`SafetyError`]. The file has either all marks or none of them in that case.
     ///
     /// # Panics
-    /// If a floor is that of a validator whose key is not here.
+    /// If a floor belongs to a validator whose key is not here.
     pub fn take_over(
         &mut self,
         floors: &BTreeMap<Validator, Slot>,
@@ -415,12 +413,12 @@ impl SafetyStore {
         Ok(())
     }
 
-    /// Makes the marks of every local key and role durable behind `slot`, and keeps the rights for
-    /// it. Slots that were passed over are burnt. Does nothing for a slot that is reserved already.
+    /// Moves the marks of every local key and role past `slot` durably, and keeps the rights for it. Skipped slots are
+    /// burnt. Does nothing for a slot that is already reserved.
     ///
     /// # Errors
-    /// [`SafetyError`] if the marks are not durable; then nothing of the slot can be signed until
-    /// a later call succeeds.
+    /// [`SafetyError`] if the marks are not durable. Nothing in the slot can be signed then until a later call
+    /// succeeds.
     pub(crate) fn reserve_slot(&self, slot: Slot, now_ms: u64) -> Result<(), SafetyError> {
         let mut inner = self.lock()?;
         let is_done = slot.0 < inner.reserved_next || slot.0 == u64::MAX;
@@ -450,8 +448,7 @@ impl SafetyStore {
     /// Takes the rights for all items of a job, or none of them.
     ///
     /// # Errors
-    /// The index of the first item that is refused, and why. [`Refused::NotDurable`] leaves the
-    /// rights in place.
+    /// The index of the first refused item, and the reason. [`Refused::NotDurable`] leaves the rights in place.
     pub(crate) fn grant(
         &self,
         slot: Slot,
@@ -505,7 +502,7 @@ impl SafetyStore {
 }
 
 impl Watermark for Grant {
-    /// The right of an item that was granted; of another message there is none.
+    /// The right of a granted item. There is none for another message.
     fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused> {
         let mut rights = self.rights.lock().map_err(|_| Refused::NotDurable)?;
         let key = (item.validator.0, item.role as u8);

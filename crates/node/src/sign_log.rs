@@ -1,8 +1,8 @@
-//! A list of every right to sign that was handed out, for whoever checks that none was twice.
+//! A log of every signing right that was granted, to check that none was granted twice.
 //!
-//! The line of a right is written before the signature is made, so the list has at least what was
-//! signed, also after the process was killed. It is no part of the protection: that is
-//! [`safety`](crate::safety).
+//! The line of a right is written before the signature is made, so the log contains at least
+//! everything that was signed, even after the process was killed. It is not part of the protection
+//! itself, which is [`safety`](crate::safety).
 
 use alphorn_scheme::{Role, SignJob};
 use std::collections::BTreeMap;
@@ -10,24 +10,24 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
-/// Longest line of a list, in bytes: three numbers and a digest.
+/// Longest line of a log, in bytes: three numbers and a digest.
 const LINE_BYTES_MAX: u64 = 256;
 
-/// A list that is being written.
+/// A log that is being written.
 #[derive(Debug)]
 pub struct SignLog(Lines<File>);
 
-/// Whole lines of a file.
+/// The complete lines of a file.
 #[derive(Debug)]
 struct Lines<F> {
     file: F,
-    /// Bytes of those that are whole.
+    /// Bytes of the complete lines.
     bytes: u64,
-    /// Something may stand behind them: a disk that was full for a moment took a part.
+    /// Whether something may follow them: a disk that was full for a moment accepted a part.
     is_cut: bool,
 }
 
-/// A file that can be shortened.
+/// A file that can be truncated.
 trait Shorten: Write {
     fn shorten(&mut self, bytes: u64) -> io::Result<()>;
 }
@@ -56,10 +56,10 @@ impl<F: Shorten> Lines<F> {
     }
 }
 
-/// What a right is for: slot, validator, and the number of the role.
+/// What a right is for: slot, validator, and role number.
 pub type Signed = (u64, u32, u8);
 
-/// A list cannot be read.
+/// A log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SignLogError {
     /// The file cannot be read.
@@ -74,10 +74,10 @@ pub enum SignLogError {
 }
 
 impl SignLog {
-    /// Begins a list; the file must not be there yet.
+    /// Starts a log. The file must not exist yet.
     ///
     /// # Errors
-    /// If the file is there or cannot be made.
+    /// If the file exists or cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let options = OpenOptions::new().append(true).create_new(true).open(path);
         options.map(|file| {
@@ -92,7 +92,7 @@ impl SignLog {
     /// Writes the rights of a job, before it runs.
     ///
     /// # Errors
-    /// If they cannot be written; then the job must not run.
+    /// If they cannot be written. The job must not run in that case.
     pub(crate) fn add(&mut self, job: &SignJob) -> io::Result<()> {
         let mut lines = String::new();
         for item in &job.items {
@@ -105,7 +105,8 @@ impl SignLog {
     }
 }
 
-/// Adds the rights of a list to a count of each. The last line may be cut off: its job did not run.
+/// Adds the rights in a log to the count of each. The last line may be cut off, since its job did
+/// not run.
 ///
 /// # Errors
 /// [`SignLogError`].
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(cut, BTreeMap::from([((5, 1, vote), 1)]));
     }
 
-    /// A disk with room for so many bytes, which also may not let a file be shortened.
+    /// A disk with room for this many bytes, which optionally also refuses to truncate a file.
     #[derive(Default)]
     struct Disk {
         data: Vec<u8>,
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(lines.file.data, b"one\nfive\n");
     }
 
-    /// The same of a file.
+    /// The same for a file.
     #[test]
     fn what_stands_behind_whole_lines_of_a_file_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();

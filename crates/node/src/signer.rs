@@ -1,8 +1,8 @@
-//! The signer: a thread that admits signatures and may wait for the disk, so that the loop never does.
+//! The signer: a thread that authorises signatures and may wait for the disk, so that the loop never does.
 //!
-//! A job that signs passes here on its way to the lanes. If the rights of its slot are durable it
-//! goes on with them, once; if not, it ends refused and nothing is signed. A stop waits behind nothing:
-//! the thread looks for one before each request.
+//! A signing job passes through here on its way to the lanes. If the rights of its slot are durable, it continues with
+//! them, once. Otherwise it ends refused and nothing is signed. A stop does not queue: the thread checks for one before
+//! each request.
 
 use crate::engine::Doppelganger;
 use crate::lanes::{Ended, Lanes};
@@ -19,24 +19,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Requests that wait at the signer.
+/// Requests that wait for the signer.
 pub(crate) const QUEUE_MAX: usize = 1_024;
 
-/// A commit that takes longer is slow: marks are reserved about this long before their slot begins.
+/// Duration above which a commit is slow. Marks are reserved about this long before their slot begins.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// How long a commit that failed rests before it is tried again, whatever comes meanwhile.
+/// Pause before a failed commit is retried, whatever arrives in the meantime.
 const RETRY: Duration = Duration::from_millis(250);
 
 enum Request {
     Reserve(Slot),
     Sign(Box<Spawn>),
-    /// Look for a stop, for marks that are behind, and for what is to be tried again.
+    /// Check for a stop, for marks that are behind, and for pending retries.
     Look,
     Stop,
 }
 
-/// For whom another process signed, until the thread has seen it.
+/// The validator for which another process signed, until the thread has seen it.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Option<Doppelganger>>>);
 
@@ -51,18 +51,18 @@ impl Heard {
     }
 }
 
-/// Local keys whose marks are behind what the network shows, until the thread has raised them. A node that
-/// catches up is shown thousands of votes, which come to one entry for each key.
+/// Local keys whose marks are behind what the network shows, until the thread has raised them. A node that catches up
+/// is shown thousands of votes, which reduce to one entry per key.
 #[derive(Clone, Default)]
 struct Behind(Arc<Mutex<BTreeMap<Validator, Cast>>>);
 
 impl Behind {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Validator, Cast>> {
-        // An entry that a panic left alone is whole.
+        // Each entry stays consistent even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether these are the first since the last were taken.
+    /// Adds votes. Returns whether they are the first since the last `take`.
     fn put(&self, shown: &Shown) -> bool {
         let cast = Cast {
             slot: shown.vote.slot,
@@ -80,7 +80,7 @@ impl Behind {
         were_none && !behind.is_empty()
     }
 
-    /// Moves all of them to those that were taken before.
+    /// Moves all of them into those taken before.
     fn take(&self, into: &mut BTreeMap<Validator, Cast>) {
         for (validator, cast) in std::mem::take(&mut *self.lock()) {
             let entry = into.entry(validator).or_insert(cast);
@@ -89,20 +89,20 @@ impl Behind {
     }
 }
 
-/// What the signer counts.
+/// Counters of the signer.
 #[derive(Debug, Default)]
 pub(crate) struct SignerCounters {
-    /// Jobs that were refused, because their slot was used or not reserved.
+    /// Jobs refused because their slot was used or not reserved.
     pub(crate) refused: AtomicU64,
-    /// Commits that failed.
+    /// Failed commits.
     pub(crate) failed: AtomicU64,
     /// Longest commit since the start, in nanoseconds.
     pub(crate) commit_ns_max: AtomicU64,
     /// Slow commits.
     pub(crate) slow: AtomicU64,
-    /// Whether the last commit failed: the node can do no duty.
+    /// Whether the last commit failed, so that the node can perform no duty.
     pub(crate) broken: AtomicBool,
-    /// Whether the thread has ended: nothing is signed any more.
+    /// Whether the thread has ended, so that nothing is signed any more.
     pub(crate) ended: AtomicBool,
 }
 
@@ -117,8 +117,8 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Starts the thread. `wake` is called after a job was refused here, `clock_ms` gives the
-    /// milliseconds since 1970. With a `log` each right is in it before its job runs.
+    /// Starts the thread. `wake` is called after a job was refused here, and `clock_ms` holds the milliseconds since
+    /// 1970. With a `log`, each right is logged before its job runs.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -152,7 +152,7 @@ impl Signer {
         let thread = std::thread::Builder::new()
             .name("alphorn-signer".into())
             .spawn(move || {
-                // Also if it panics: nobody signs without it.
+                // Also on a panic: nothing can be signed without it.
                 let _end = Closed(clerk.counters.clone());
                 clerk.run(&inbox);
             })?;
@@ -166,39 +166,39 @@ impl Signer {
         })
     }
 
-    /// Asks for the marks of a slot. If the signer is full, the slot's duties are missed.
+    /// Requests the marks of a slot. If the signer's queue is full, the slot's duties are missed.
     pub(crate) fn reserve(&self, slot: Slot) {
         if self.requests.try_send(Request::Reserve(slot)).is_err() {
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Raises the marks of keys whose votes the network shows. It comes before whatever is handed in
-    /// later: a mark that is behind is no guard.
+    /// Raises the marks of keys whose votes the network shows. This takes effect before anything submitted later,
+    /// because a mark that is behind gives no protection.
     pub(crate) fn raise(&self, shown: &Shown) {
-        // One that is busy looks before its next request, and takes all that are there: one request is enough.
+        // A busy thread checks before its next request and takes all entries, so one request is enough.
         if self.behind.put(shown) {
             let _ = self.requests.try_send(Request::Look);
         }
     }
 
-    /// Signs nothing from now on, not what waits already either, nor after the next start: another process
-    /// has the key.
+    /// Signs nothing from now on, including jobs already waiting, nor after the next start, because another process has
+    /// the key.
     pub(crate) fn stop_for(&self, doppelganger: Doppelganger) {
         self.heard.put(doppelganger);
-        // One that is busy looks before its next request.
+        // A busy thread checks before its next request.
         let _ = self.requests.try_send(Request::Look);
     }
 
-    /// Whether it can sign: not after its thread has ended.
+    /// Whether it can sign. False after its thread has ended.
     pub(crate) fn is_alive(&self) -> bool {
         !self.counters.ended.load(Ordering::Relaxed)
     }
 
-    /// Hands in a job that signs.
+    /// Submits a signing job.
     ///
     /// # Errors
-    /// The job, if the signer is full or closed.
+    /// Returns the job if the signer is full or closed.
     pub(crate) fn sign(&self, spawn: Spawn) -> Result<(), Box<Spawn>> {
         match self.requests.try_send(Request::Sign(Box::new(spawn))) {
             Ok(()) => Ok(()),
@@ -215,14 +215,14 @@ impl Signer {
         self.refused.lock().ok()?.as_ref()?.try_recv().ok()
     }
 
-    /// What was counted.
+    /// The counters.
     pub(crate) fn counters(&self) -> &SignerCounters {
         &self.counters
     }
 
-    /// Ends the thread when it has done what waits.
+    /// Ends the thread once it has processed its queue.
     pub(crate) fn shutdown(&mut self) {
-        // Nobody reads refusals any more, and the thread must not wait for that.
+        // Refusals are no longer read, and the thread must not wait for that.
         if let Ok(mut refused) = self.refused.lock() {
             refused.take();
         }
@@ -233,7 +233,7 @@ impl Signer {
     }
 }
 
-/// Says that the thread has ended, however it did.
+/// Records that the thread has ended, for whatever reason.
 struct Closed(Arc<SignerCounters>);
 
 impl Drop for Closed {
@@ -251,15 +251,15 @@ struct Clerk {
     ended: SyncSender<Ended>,
     wake: Box<dyn Fn() + Send>,
     heard: Heard,
-    /// When what failed is tried again.
+    /// When failed operations are retried.
     again_at: Option<Instant>,
     /// The newest slot whose reservation failed.
     retry: Option<Slot>,
-    /// A stop that is not durable yet: without it the next start would sign again.
+    /// A stop that is not durable yet. Without it the next start would sign again.
     unstopped: Option<Doppelganger>,
-    /// Where keys come from whose marks are behind.
+    /// Source of keys whose marks are behind.
     shown: Behind,
-    /// Those whose marks could not be raised.
+    /// Keys whose marks could not be raised.
     behind: BTreeMap<Validator, Cast>,
 }
 
@@ -291,7 +291,7 @@ impl Clerk {
                 Some(Request::Sign(spawn)) => self.sign(*spawn),
                 Some(Request::Stop) | None => {
                     self.raise();
-                    // The last chance to remember it.
+                    // The last chance to persist it.
                     if let Some(doppelganger) = self.unstopped {
                         self.stop(doppelganger);
                     }
@@ -311,7 +311,7 @@ impl Clerk {
         }
     }
 
-    /// A stop that cannot be written now is written later; in this process nothing is signed all the same.
+    /// A stop that cannot be written now is written later. Even so, this process signs nothing.
     fn stop(&mut self, doppelganger: Doppelganger) {
         let stopped = self.store.stop(doppelganger.validator, doppelganger.slot);
         self.unstopped = stopped.is_err().then_some(doppelganger);
@@ -335,7 +335,7 @@ impl Clerk {
         }
     }
 
-    /// Raises all marks that are behind, in one commit. What cannot be raised now is raised later; until then
+    /// Raises all marks that are behind, in one commit. Those that cannot be raised now are raised later. Until then
     /// nothing is signed.
     fn raise(&mut self) {
         self.shown.take(&mut self.behind);
@@ -349,7 +349,7 @@ impl Clerk {
         self.note(raised.is_ok());
     }
 
-    /// Notes whether a commit succeeded.
+    /// Records whether a commit succeeded.
     fn note(&mut self, is_durable: bool) {
         let is_broken = !is_durable || self.unstopped.is_some() || !self.behind.is_empty();
         self.counters.broken.store(is_broken, Ordering::Relaxed);
@@ -391,7 +391,7 @@ impl Clerk {
             None => self.lanes.submit(spawn).err(),
         };
         if let Some(why) = refused {
-            // The loop always drains; it may be gone already.
+            // The loop always drains the channel, but it may be gone already.
             let _ = self.ended.send(Ended::refused(job, op, group, why));
             (self.wake)();
         }

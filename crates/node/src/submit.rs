@@ -1,5 +1,4 @@
-//! `POST /alphorn/v0/votes`: a vote of somebody else's key, answered with 200 once it would survive a
-//! crash.
+//! `POST /alphorn/v0/votes`: a vote with another party's key, answered with 200 once it would survive a crash.
 
 use crate::api::{Api, HANDLER_TIME_MAX, busy, problem, too_late};
 use crate::local::Posted;
@@ -15,18 +14,18 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// How long an answer is awaited: a vote may wait two seconds for its block, then for a lane.
+/// How long to wait for the outcome: a vote may wait two seconds for its block, then for a lane.
 const WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Submission {
-    /// The vote as on its topic, in hexadecimal after `0x`.
+    /// The vote as on its topic, in hexadecimal with `0x`.
     vote: String,
 }
 
 pub(crate) async fn votes(State(api): State<Api>, request: Request) -> Response {
-    // Before the body: whoever has no token has nothing read.
+    // Before the body, so that nothing is read without a token.
     if !api.admits(request.headers()) {
         return problem(StatusCode::UNAUTHORIZED, "the token of api.token is needed");
     }

@@ -1,23 +1,22 @@
-//! How a node catches up: it asks peers where they stand, and for the blocks that it lacks.
+//! Catching up: a node asks peers for their status, and for the blocks that it lacks.
 //!
-//! Gossip carries the blocks of the present. After a start, a partition or a pause some are
-//! missing, and nothing that builds on them is understood. So once a slot, and when a peer comes,
-//! a node asks one peer for its status; if that names a head that is not known here, it asks for
-//! the blocks after its own finalised one. They pass the same checks as any block. Where an answer
-//! brought blocks that are in the chain by now, the next question begins after them, whichever peer is
-//! asked, so that a gap of any length is filled piece by piece. A peer with which that leads nowhere may be
-//! on another branch than the one that brought them: until its head is known, it is asked for what
-//! follows its own answers. So what one peer answers may cost another a question, but nothing it brought.
+//! Gossip carries only current blocks. After a start, a partition or a pause some are missing, and nothing that builds
+//! on them can be processed. Once a slot, and when a peer connects, a node therefore asks one peer for its status. If
+//! the status names an unknown head, the node asks for the blocks after its own finalised one. They pass the same
+//! checks as any block. Once the blocks of a response are in the chain, the next request starts after them, whichever
+//! peer it goes to, so a gap of any length is filled piece by piece. A peer for which that fails may be on another
+//! branch than the peer that sent them. Until its head is known, it is asked for what follows its own responses. One
+//! peer's response may thus cost another a request, but nothing that the other sent.
 //!
-//! One such question is open at a time, and an answer is taken only from whom it was asked. If one
-//! brought nothing, another peer is asked in the same slot; so it is while an answer is overdue.
-//! New peers and the others take turns: however many come, the others are asked as well. A peer that the
-//! node was configured with is asked as soon as it comes, whatever others have not answered: what it says
-//! of the time decides whether anything is signed. The network lets few answers with blocks come at a time,
-//! and strangers that promise blocks and bring none may hold all of those but one.
+//! One such request is open at a time, and a response is accepted only from the peer that was asked. If a request
+//! yields nothing, or its response is overdue, another peer is asked in the same slot. New peers and the others take
+//! turns, so the others are asked however many new ones connect. A peer from the node's configuration is asked as soon
+//! as it connects, whatever other responses are pending, because its report of the time decides whether anything is
+//! signed. The network allows few responses with blocks at a time, and strangers that promise blocks and send none may
+//! hold all of those but one.
 //!
-//! A block that a message waits for is not left to that: it is asked for by root and at once, from
-//! whoever sent the message. See `proto::horn::fetch`.
+//! A block that a message waits for does not depend on this. It is requested by root at once, from the sender of the
+//! message. See `proto::horn::fetch`.
 
 use crate::blocks::RANGE_MAX;
 use alphorn_net::RequestProtocol;
@@ -34,7 +33,7 @@ pub use alphorn_proto::horn::fetch::FETCHES_MAX;
 pub(crate) const STATUS: &str = "status";
 /// Name of the request for blocks; see [`encode_range`].
 pub(crate) const BLOCKS_BY_RANGE: &str = "blocks_by_range";
-/// Name of the request for a block by its root, which is all that it says.
+/// Name of the request for a block by its root, which is its whole content.
 pub(crate) const BLOCKS_BY_ROOT: &str = "blocks_by_root";
 
 /// Bytes of a [`Status`].
@@ -44,8 +43,8 @@ pub(crate) const RANGE_BYTES: usize = 10;
 /// Bytes of a request for a block by its root.
 pub(crate) const ROOT_BYTES: usize = 32;
 
-/// The protocols of all, where an answer with blocks has at most so many bytes, and one with a block
-/// that was asked for by root has at most `block_bytes_max`.
+/// All request protocols. A response with blocks has at most `answer_bytes_max` bytes, and one with a block requested
+/// by root at most `block_bytes_max`.
 pub fn requests(answer_bytes_max: usize, block_bytes_max: usize) -> Vec<RequestProtocol> {
     let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
         name: name.to_owned(),
@@ -61,21 +60,21 @@ pub fn requests(answer_bytes_max: usize, block_bytes_max: usize) -> Vec<RequestP
     ]
 }
 
-/// Most blocks that are asked for at a time.
+/// Most blocks requested at a time.
 const BLOCKS_ASKED: u16 = 128;
-/// Most peers that are asked for their status in a slot, if those before brought nothing.
+/// Most peers asked for their status in a slot, if the previous ones yielded nothing.
 const STATUS_PER_SLOT_MAX: u32 = 4;
-/// Answers with a range of blocks that the network lets come at a time.
+/// Responses with a range of blocks that the network allows at a time.
 pub const ANSWERS_MAX: usize = 4;
-/// How long others wait for a status that was asked for.
+/// How long a pending status request holds up others.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// How long they wait for blocks: an answer of many takes longer.
+/// How long a pending request for blocks does. A response with many blocks takes longer.
 const BLOCKS_PATIENCE_NS: u64 = 2_000_000_000;
-/// Most questions that are open, with those that are overdue: more than an address has connections. As many
-/// more to configured peers.
+/// Most open requests, including overdue ones. More than the connections allowed per address. The same number again may
+/// be open to configured peers.
 const OPEN_MAX: usize = 8;
 
-/// Where a node stands.
+/// The status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     /// The network's digest.
@@ -90,12 +89,12 @@ pub(crate) struct Status {
     pub(crate) finalised_slot: Slot,
     /// That checkpoint's block.
     pub(crate) finalised: Root,
-    /// Its clock: milliseconds since 1970.
+    /// Its clock, in milliseconds since 1970.
     pub(crate) time_ms: u64,
 }
 
 impl Status {
-    /// On the wire: all fields in order, little-endian.
+    /// The wire format: all fields in order, little-endian.
     pub(crate) fn encode(&self) -> [u8; STATUS_BYTES] {
         let mut bytes = [0; STATUS_BYTES];
         let fields: [&[u8]; 7] = [
@@ -116,7 +115,7 @@ impl Status {
         bytes
     }
 
-    /// The inverse of [`encode`](Self::encode); none for bytes of another length.
+    /// The inverse of [`encode`](Self::encode). None for bytes of another length.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; STATUS_BYTES] = bytes.try_into().ok()?;
         let mut rest = bytes.as_slice();
@@ -146,7 +145,7 @@ pub(crate) fn encode_range(from: Slot, count: u16) -> [u8; RANGE_BYTES] {
     bytes
 }
 
-/// The inverse of [`encode_range`]; none for bytes of another length.
+/// The inverse of [`encode_range`]. None for bytes of another length.
 pub(crate) fn decode_range(bytes: &[u8]) -> Option<(Slot, u16)> {
     let bytes: &[u8; RANGE_BYTES] = bytes.try_into().ok()?;
     let mut rest = bytes.as_slice();
@@ -154,7 +153,7 @@ pub(crate) fn decode_range(bytes: &[u8]) -> Option<(Slot, u16)> {
     Some((Slot(from), u16::from_le_bytes(take(&mut rest)?)))
 }
 
-/// What a node knows of its own chain, for the next step.
+/// The node's own position in the chain, for the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// The slot by the clock.
@@ -163,84 +162,83 @@ pub(crate) struct Standing {
     pub(crate) finalised_slot: Slot,
 }
 
-/// A question to a peer.
+/// A request to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// Whom.
+    /// The peer.
     pub(crate) peer: Peer,
-    /// Its number.
+    /// The request ID.
     pub(crate) id: u64,
     /// The request's name.
     pub(crate) name: &'static str,
-    /// The request.
+    /// The request's payload.
     pub(crate) data: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Status {
-        /// When, by the monotonic clock.
+        /// When it was sent, by the monotonic clock.
         since_ns: u64,
     },
     Blocks,
 }
 
-/// A question that is not answered.
+/// A request without a response yet.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     peer: Peer,
     asked: Asked,
-    /// From when on others are asked meanwhile, by the monotonic clock; none until it was looked at.
+    /// When to stop waiting and ask others, by the monotonic clock. None until first checked.
     due_ns: Option<u64>,
-    /// They are.
+    /// Whether that time has passed.
     is_overdue: bool,
 }
 
-/// Whom a node asks, and what for. The network bounds how many peers there are.
+/// Chooses which peers to ask, and for what. The network bounds the number of peers.
 #[derive(Debug, Default)]
 pub(crate) struct Sync {
     peers: BTreeSet<Peer>,
-    /// Those of them that the node was configured with.
+    /// Peers from the node's configuration.
     own: BTreeSet<Peer>,
-    /// Peers that came and were not asked.
+    /// New peers that have not been asked yet.
     fresh: BTreeSet<Peer>,
-    /// In which slot each of the others was asked for its status last.
+    /// The slot in which each other peer was last asked for its status.
     asked: BTreeMap<Peer, Slot>,
-    /// Questions that are not answered, by number; no peer has two.
+    /// Open requests by ID. No peer has two.
     open: BTreeMap<u64, Open>,
     id_next: u64,
-    /// Whether the peer that was asked for its status last was new.
+    /// Whether the peer last asked for its status was new.
     was_new: bool,
     /// The last slot in which a peer that is not new was asked for its status, and how many were.
     asked_slot: Option<(Slot, u32)>,
-    /// Whether the last question came to nothing, or is overdue, so that another peer is asked.
+    /// Whether the last request yielded nothing, or is overdue, so that another peer is asked.
     again: bool,
-    /// The last status that came, and when it was asked for.
+    /// The last status received, and when it was requested.
     heard: Option<(Status, u64)>,
-    /// What each peer whose head is not known here brought last: slots and roots in its order, of those
-    /// that the chain has no more than the last.
+    /// The blocks last sent by each peer whose head is unknown here: slots and roots in its order. Of those already in
+    /// the chain, only the last is kept.
     brought: BTreeMap<Peer, Vec<(Slot, Root)>>,
-    /// Those of them whose answer led nowhere.
+    /// Those peers whose response led nowhere.
     alone: BTreeSet<Peer>,
     fetch: Fetch,
 }
 
-/// What an answer comes to.
+/// The result of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Nothing is to be done.
+    /// Nothing to do.
     Nothing,
-    /// The bytes are no answer to the question: the peer is to blame.
+    /// The bytes are not a valid response to the request. The peer is to blame.
     Malformed,
-    /// Blocks to be checked, in this order.
+    /// Blocks to check, in this order.
     Blocks(Vec<Arc<[u8]>>),
-    /// The block that was asked for by its root, to be checked: its header alone is known to be
-    /// that one's.
+    /// The block requested by root, to be checked. Only its header is known to match the root.
     Block(Arc<[u8]>),
 }
 
 impl Sync {
-    /// A peer is connected; `is_own` if the node was configured with it.
+    /// A peer connected. `is_own` is set if it is in the node's configuration.
     pub(crate) fn peer_up(&mut self, peer: Peer, is_own: bool) {
         self.peers.insert(peer);
         if is_own {
@@ -250,7 +248,7 @@ impl Sync {
         self.asked.remove(&peer);
     }
 
-    /// A peer is gone, and with it the question to it.
+    /// A peer disconnected, which also drops the request to it.
     pub(crate) fn peer_down(&mut self, peer: Peer) {
         self.peers.remove(&peer);
         self.own.remove(&peer);
@@ -261,9 +259,9 @@ impl Sync {
         self.open.retain(|_, open| open.peer != peer);
     }
 
-    /// The question to ask now: of a configured peer that was not asked; if no other one is waited for, of
-    /// a new peer, or once a slot of the one that was asked longest ago, and of one more if the last question
-    /// brought nothing.
+    /// Returns the request to send now: to a configured peer that has not been asked yet. If no other request is
+    /// pending, to a new peer, or once a slot to the peer asked longest ago, and to one more if the last request
+    /// yielded nothing.
     pub(crate) fn poll(&mut self, now_ns: u64, standing: Standing) -> Option<Question> {
         let is_waiting = self.is_waiting(now_ns) || self.open.len() >= OPEN_MAX;
         let peer = match self.fresh_own() {
@@ -286,7 +284,7 @@ impl Sync {
         self.open.values().all(|open| open.peer != *peer)
     }
 
-    /// A configured peer that was not asked since it came.
+    /// A configured peer that has not been asked since it connected.
     fn fresh_own(&self) -> Option<Peer> {
         let open = self.open.values();
         let of_own = open.filter(|open| self.own.contains(&open.peer)).count();
@@ -300,7 +298,7 @@ impl Sync {
         asked.map_or(0, |(_, times)| times)
     }
 
-    /// Whose turn it is among the new ones and the others.
+    /// The next peer, alternating between new ones and the others.
     fn next(&self, standing: Standing) -> Option<Peer> {
         let times = self.times_asked(standing.slot);
         let is_due = times == 0 || (self.again && times < STATUS_PER_SLOT_MAX);
@@ -316,8 +314,8 @@ impl Sync {
         }
     }
 
-    /// Whether an answer is waited for. One that does not come soon is not: who asks to be asked for
-    /// blocks and gives none keeps nobody else from being asked.
+    /// Whether a response is pending. An overdue one does not count, so a peer that promises blocks and sends none
+    /// cannot keep other peers from being asked.
     fn is_waiting(&mut self, now_ns: u64) -> bool {
         let mut waits = false;
         for open in self.open.values_mut() {
@@ -365,8 +363,7 @@ impl Sync {
         }
     }
 
-    /// Questions to ask now for the blocks that messages wait for: all of those, the most wanted
-    /// first.
+    /// Returns requests to send now for the blocks that messages wait for: all of them, the most wanted first.
     pub(crate) fn fetch(&mut self, now: Time, missing: &[Missing]) -> Vec<Question> {
         let mut questions = Vec::new();
         self.fetch.keep(now, missing);
@@ -380,16 +377,16 @@ impl Sync {
         questions
     }
 
-    /// The question could not be asked.
+    /// The request could not be sent.
     pub(crate) fn refused(&mut self, id: u64) {
         self.fetch.refused(id);
         // Another peer is asked in the same slot.
         self.again |= self.open.remove(&id).is_some();
     }
 
-    /// The answer to a question: its chunks, or none if there was no answer. `knows` tells whether
-    /// a block is in the chain here, `read` what the slot and the root of a chunk's block are. A
-    /// follow-up question comes beside what the answer comes to.
+    /// Processes the response to a request: its chunks, or none if there was no response. `knows` returns whether a
+    /// block is in the local chain, `read` the slot and root of the block in a chunk. A follow-up request is returned
+    /// alongside the result.
     pub(crate) fn answer(
         &mut self,
         id: u64,
@@ -455,18 +452,18 @@ impl Sync {
 }
 
 impl Sync {
-    /// Questions for a range of blocks that are open.
+    /// Open requests for a range of blocks.
     fn ranges(&self) -> usize {
         let open = self.open.values();
         open.filter(|open| open.asked == Asked::Blocks).count()
     }
 
-    /// The status that the last answer was, once, and when it was asked for.
+    /// Takes the status from the last response, and when it was requested.
     pub(crate) fn take_heard(&mut self) -> Option<(Status, u64)> {
         self.heard.take()
     }
 
-    /// Has every peer be asked soon, one after the other: what they said is of no use any more.
+    /// Schedules every peer to be asked again soon, one after the other, because earlier responses are obsolete.
     pub(crate) fn ask_all(&mut self) {
         self.fresh.clone_from(&self.peers);
         self.asked.clear();
@@ -477,8 +474,8 @@ impl Sync {
         self.alone.remove(&peer);
     }
 
-    /// The slot from which blocks are asked of a peer: after the furthest that an answer reached, where all
-    /// up to it are in the chain by now; of one that is alone, after what its own last answer reached.
+    /// The slot from which to request blocks from a peer: after the furthest response whose blocks are all in the chain
+    /// by now. For a peer that is alone, after its own last response.
     fn first_lacking(
         &mut self,
         peer: Peer,
@@ -489,7 +486,7 @@ impl Sync {
         let is_past = |(slot, root): &(Slot, Root)| *slot <= finalised || knows(root);
         let reached = self.brought.iter_mut().filter_map(|(other, blocks)| {
             let known = blocks.iter().take_while(|block| is_past(block)).count();
-            // One is left of those: a look takes little, however many peers brought blocks.
+            // Only one known block is left, so a scan stays cheap, however many peers sent blocks.
             blocks.drain(..known.saturating_sub(1));
             let (last, _) = blocks.first().filter(|_| known > 0)?;
             Some((*other, *last))

@@ -1,18 +1,18 @@
-//! What happens in a node, told once and rendered four ways.
+//! Telemetry of a node: each event is emitted once and rendered in several ways.
 //!
-//! The loop emits an `Event` for each thing that happens. What renders it:
+//! The loop emits an `Event` for each thing that happens. The renderers:
 //!
-//! | module | for whom |
+//! | module | audience and output |
 //! |---|---|
 //! | `metrics` | Prometheus: counters and histograms |
 //! | `totals`, `summary` | devnets and operators: figures with quantiles |
 //! | `trace` | the page: records of a trace |
 //! | `stream` | clients of the interface: events of the chain |
-//! | `log` | whoever runs the node: lines of `tracing` |
+//! | `log` | operators: lines of `tracing` |
 //! | `jobs`, `slots` | the interface: the last jobs, sessions and slots |
 //!
-//! The loop writes and never waits; what others read is a [`Snapshot`] that it gives away four times
-//! a second, the registry of the metrics, and rings of lines.
+//! The loop writes and never waits. Readers use a [`Snapshot`] that it publishes four times a second, the metrics
+//! registry, and rings of lines.
 
 mod arrivals;
 mod buckets_table;
@@ -61,27 +61,27 @@ pub use stream::{BEACON_TOPICS, LEAN_TOPICS, Streams, bitlist};
 pub use summary::{DutyCounts, JobCounts, Summary, TimesMs, TopicCounts};
 pub(crate) use totals::Ratio;
 
-/// Addresses that are listened on.
+/// Maximum number of listening addresses.
 const ADDRESSES_MAX: usize = 16;
-/// How often the slot before the present one is looked at again.
+/// How often the previous slot is checked again.
 const BEFORE_NS: u64 = 1_000_000_000;
 
-/// What does not change while a node runs.
+/// Facts that do not change while a node runs.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
-    /// The node.
+    /// Name of the node.
     pub(crate) name: String,
     /// The signature scheme.
     pub(crate) scheme: String,
     /// The network.
     pub(crate) config: Config,
-    /// When this process began.
+    /// When this process started.
     pub(crate) started: Time,
-    /// Who this machine is for others.
+    /// This node's identity towards other nodes.
     pub id: NodeId,
-    /// The node record by which others find it (`enr:...`).
+    /// The node record by which other nodes find it (`enr:...`).
     pub(crate) record: String,
-    /// Whether it aggregated and collected at its start when its validators were selected.
+    /// Whether at its start it aggregated and collected when its validators were selected.
     pub(crate) is_aggregator: bool,
     /// The chosen kernel of each crate that has several.
     pub(crate) kernels: BTreeMap<&'static str, String>,
@@ -89,7 +89,7 @@ pub struct NodeInfo {
 
 #[cfg(test)]
 impl NodeInfo {
-    /// Of a network of 48 validators in two committees of two cells, with lean's slots.
+    /// For a network of 48 validators in two committees of two cells, with lean's slots.
     pub(crate) fn example() -> Self {
         use alphorn_proto::horn::SchemeInfo;
         use alphorn_proto::slot::Timing;
@@ -117,7 +117,7 @@ impl NodeInfo {
     }
 }
 
-/// What a node shows, not older than a quarter of a second while it runs.
+/// The published state of a node, at most a quarter of a second old while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Slot and root of the head.
@@ -128,38 +128,38 @@ pub struct Snapshot {
     pub finalised: Checkpoint,
     /// The last slots, at most [`SLOTS_MAX`].
     pub slots: BTreeMap<u64, Arc<SlotRecord>>,
-    /// Jobs on their way, the oldest 256.
+    /// Jobs in flight, the oldest 256.
     pub(crate) in_flight: Vec<InFlight>,
-    /// How many are on their way.
+    /// Number of jobs in flight.
     pub(crate) in_flight_count: usize,
-    /// The last jobs that ended, at most 256.
+    /// The last finished jobs, at most 256.
     pub(crate) ended: Vec<EndedJob>,
     /// The last sessions, at most 256.
     pub(crate) sessions: Vec<Session>,
-    /// How well jobs were predicted.
+    /// How accurate job predictions were.
     pub(crate) cost: BTreeMap<&'static str, Ratio>,
-    /// Jobs that were predicted to end in time, and did: `[predicted][actual]`, no first.
+    /// Jobs predicted to end in time, and jobs that did: `[predicted][actual]`, no first.
     pub(crate) fit: [[u64; 2]; 2],
     /// The network's counters and peers.
     pub net: Status,
-    /// Where this machine listens, as peers dial it.
+    /// Listening addresses, as peers dial them.
     pub addresses: Vec<String>,
     /// The last pairs of contradicting statements.
     pub(crate) evidence: Arc<[Arc<Pair>]>,
-    /// The blocks from the finalised one on, with what stands behind each.
+    /// The blocks from the finalised one on, each with the weight behind it.
     pub(crate) tree: Arc<[Weighed]>,
 }
 
-/// What readers of a node share.
+/// State shared by the readers of a node.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// What does not change.
     pub info: Arc<NodeInfo>,
     /// The last snapshot.
     pub snapshot: watch::Receiver<Arc<Snapshot>>,
-    /// What was counted.
+    /// The metrics registry.
     pub counted: Arc<Registry>,
-    /// The chain as it changes.
+    /// Streams of chain events.
     pub streams: Streams,
 }
 
@@ -183,26 +183,26 @@ pub(crate) struct Telemetry {
     /// Head and finalised block of the tree.
     tree_of: (Root, Root),
     chain: Seen,
-    /// The last slot that the log tells of.
+    /// The last slot that was logged.
     logged: Option<Slot>,
     window: Window,
     snapshots: watch::Sender<Arc<Snapshot>>,
 }
 
-/// What of the chain became events so far.
+/// The parts of the chain that have been turned into events so far.
 struct Seen {
     head: Checkpoint,
     justified: Checkpoint,
     finalised: Checkpoint,
-    /// A block was accepted since the head was last looked at.
+    /// A block was accepted since the head was last checked.
     has_block: bool,
     /// The last slot whose block was counted.
     block_slot: Option<Slot>,
-    /// The slot that is looked at, and how many collections of each committee became events.
+    /// The current slot, and the number of each committee's collections turned into events.
     collections: (Slot, BTreeMap<u16, usize>),
-    /// When the slot before is looked at again.
+    /// When the previous slot is checked again.
     before_at: Time,
-    /// The slot whose two thirds are awaited.
+    /// The slot in which two thirds are awaited.
     two_thirds: Slot,
 }
 
@@ -254,17 +254,17 @@ impl Telemetry {
         }
     }
 
-    /// What readers share.
+    /// State shared by the readers.
     pub(crate) fn window(&self) -> Window {
         self.window.clone()
     }
 
-    /// The trace of this life, which goes on as long as the node runs.
+    /// The trace of this run, which continues as long as the node runs.
     pub(crate) fn ring(&self) -> Arc<Mutex<Ring>> {
         self.trace.ring()
     }
 
-    /// What does not change.
+    /// Facts that do not change.
     pub(crate) fn info(&self) -> &NodeInfo {
         &self.window.info
     }
@@ -277,7 +277,7 @@ impl Telemetry {
             .map(|(name, count)| (*name, *count))
     }
 
-    /// Whether another machine signs with a local key.
+    /// Whether another process signs with a local key.
     pub(crate) fn has_doppelganger(&self) -> bool {
         self.totals.doppelganger.is_some()
     }
@@ -293,12 +293,12 @@ impl Telemetry {
         self.emit(&Event::Contradiction);
     }
 
-    /// The time of all that follows.
+    /// Sets the time of all that follows.
     pub(crate) fn at(&mut self, now: Time) {
         self.now = now;
     }
 
-    /// Tells all that render it what happened.
+    /// Passes an event to all renderers.
     pub(crate) fn emit(&mut self, event: &Event<'_>) {
         self.missed.record(self.clock.slot_at(self.now), event);
         match event {
@@ -335,7 +335,7 @@ impl Telemetry {
         self.arrivals.all()
     }
 
-    /// A job is handed out.
+    /// A job is submitted.
     pub(crate) fn job_spawned(&mut self, spawn: &Spawn) {
         self.jobs.begin(self.now, spawn);
         self.emit(&Event::JobSpawned(spawn));
@@ -358,14 +358,14 @@ impl Telemetry {
         }
     }
 
-    /// Looks whether the head is another one, if a block came.
+    /// Checks whether the head changed, if a block arrived.
     pub(crate) fn look_at_head(&mut self, horn: &Horn) {
         if std::mem::take(&mut self.chain.has_block) {
             self.look_at_chain(horn);
         }
     }
 
-    /// Looks at the chain: each change is an event.
+    /// Checks the chain, and emits each change as an event.
     fn look_at_chain(&mut self, horn: &Horn) {
         let (root, chain) = (horn.head(), horn.chain());
         if root != self.chain.head.root
@@ -373,7 +373,7 @@ impl Telemetry {
         {
             let head = Checkpoint { slot, root };
             let before = std::mem::replace(&mut self.chain.head, head);
-            // One that is not known any more is final, or of a branch that was given up.
+            // A block that is no longer known is final, or on an abandoned branch.
             let is_reorg =
                 chain.header(&before.root).is_some() && !chain.is_ancestor(&before.root, &root);
             let given_up = is_reorg.then(|| {
@@ -398,7 +398,7 @@ impl Telemetry {
         }
     }
 
-    /// Looks whether two thirds of all votes of the slot stand in verified collections.
+    /// Checks whether two thirds of all votes of the slot are in verified collections.
     pub(crate) fn look_at_votes(&mut self, horn: &Horn) {
         let Some(slot) = self.clock.slot_at(self.now) else {
             return;
@@ -419,7 +419,7 @@ impl Telemetry {
         }
     }
 
-    /// Looks at cells, chain and traffic, and now and then at the slot before.
+    /// Checks cells, chain and traffic, and from time to time the previous slot.
     pub(crate) fn look(&mut self, horn: &Horn, net: impl FnOnce() -> Status) {
         if let Some(slot) = self.clock.slot_at(self.now) {
             let view = horn.view(slot);
@@ -447,12 +447,12 @@ impl Telemetry {
         self.streams.catch_up();
     }
 
-    /// What is new in the slot by the clock.
+    /// Emits what is new in the slot by the clock.
     fn look_at_slot(&mut self, slot: Slot, view: &SlotView) {
         if self.chain.collections.0 != slot {
             self.chain.collections = (slot, BTreeMap::new());
         }
-        // Those of a committee stand in the order of their acceptance.
+        // Collections of a committee are in the order of their acceptance.
         let mut counts: BTreeMap<u16, usize> = BTreeMap::new();
         for one in &view.collections {
             let count = counts.entry(one.committee).or_default();
@@ -471,7 +471,7 @@ impl Telemetry {
         }
     }
 
-    /// Gives a snapshot away, and tells of a slot that began.
+    /// Publishes a snapshot, and reports a slot that began.
     pub(crate) fn show(&mut self, summary: &Summary, net: Status) {
         if let Some(slot) = self.clock.slot_at(self.now) {
             self.missed.peers(slot, summary.peers);

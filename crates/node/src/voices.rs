@@ -1,50 +1,49 @@
-//! What peers say of the time and of the chain, as far as a node may not sign against it.
+//! Peers' reports of the time and of the chain, as far as a node must not sign against them.
 //!
-//! A node whose clock is behind, as after a snapshot of its computer was brought back, would sign slots
-//! that it signed in another life. Its peers know: their heads and clocks are in slots that have not
-//! begun here. So while enough of them say so, nothing is signed. Nor is it where enough configured ones are
-//! behind: a clock that is ahead would use up one-time keys for slots that have not begun.
+//! A node whose clock is behind, for example after its host was restored from a snapshot, would sign slots that it
+//! already signed in another run. Its peers know better: their heads and clocks are in slots that have not begun here.
+//! While enough of them report that, nothing is signed. The same holds while enough configured peers are behind, since
+//! a clock that is ahead would use up one-time keys for slots that have not begun.
 //!
-//! What a peer says of itself is a claim, so who is asked matters: the peers that this node was
-//! configured with, if any of them has spoken, and all others only if none has. Nobody comes under
-//! a configured name without its key, so peers that connect of their own accord can neither stop
-//! a node nor set its clock as long as one of its own peers is there.
+//! A peer's report is only a claim, so its source matters: peers from this node's configuration count if any of them
+//! has reported, and all others only if none has. No peer can use a configured name without its key, so peers that
+//! connect on their own can neither stop a node nor set its clock as long as one of its configured peers is there.
 
 use alphorn_proto::Peer;
 use std::collections::BTreeMap;
 
-/// How long a node that heard no configured peer yet waits for the answer of one that came.
+/// How long a node that has heard no configured peer yet waits for the response of one that connected.
 pub(crate) const ANSWER_NS: u64 = 2_000_000_000;
-/// Peers that it takes to say that it is another time.
+/// Number of peers required to claim a different time.
 const AHEAD_MIN: usize = 2;
 
-/// What a peer said last.
+/// The last report of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     /// Slots by which its head or its clock is ahead of the slot here.
     slots_ahead: i64,
     /// Nanoseconds by which its clock is ahead of the one here.
     clock_ahead_ns: i64,
-    /// When, by the monotonic clock.
+    /// When it was received, by the monotonic clock.
     at_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Voice {
-    /// It is one of those that the node was configured with.
+    /// Whether the peer is in the node's configuration.
     is_own: bool,
     since_ns: u64,
     said: Option<Said>,
 }
 
-/// What the connected peers said; the network bounds how many there are.
+/// Reports of the connected peers. The network bounds how many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Voices {
     peers: BTreeMap<Peer, Voice>,
 }
 
 impl Voices {
-    /// A peer is connected.
+    /// A peer connected.
     pub(crate) fn peer_up(&mut self, peer: Peer, is_own: bool, since_ns: u64) {
         let said = None;
         self.peers.insert(
@@ -57,12 +56,12 @@ impl Voices {
         );
     }
 
-    /// A peer is gone, and what it said with it.
+    /// A peer disconnected, and its report is dropped.
     pub(crate) fn peer_down(&mut self, peer: Peer) {
         self.peers.remove(&peer);
     }
 
-    /// A peer answered.
+    /// A peer responded.
     pub(crate) fn said(&mut self, peer: Peer, slots_ahead: i64, clock_ahead_ns: i64, at_ns: u64) {
         if let Some(voice) = self.peers.get_mut(&peer) {
             voice.said = Some(Said {
@@ -73,12 +72,12 @@ impl Voices {
         }
     }
 
-    /// Protocol time went over to another one: what was said is of no use any more.
+    /// Protocol time was switched, so earlier reports are obsolete.
     pub(crate) fn forget(&mut self) {
         self.peers.values_mut().for_each(|voice| voice.said = None);
     }
 
-    /// What those said who count, and how many of them it takes.
+    /// The reports that count, and how many of them are required.
     fn heard(&self) -> (Vec<Said>, usize) {
         let of = |is_own: bool| {
             let voices = self
@@ -94,16 +93,16 @@ impl Voices {
         }
     }
 
-    /// Whether enough peers are more than a slot ahead of the clock here: two, or the only
-    /// configured one that has spoken, and half of those that have.
+    /// Whether enough peers are more than a slot ahead of the local clock: two, or the only configured one that has
+    /// reported, and half of those that have.
     pub(crate) fn are_ahead(&self) -> bool {
         let (heard, least) = self.heard();
         let ahead = heard.iter().filter(|said| said.slots_ahead > 1).count();
         ahead >= least && 2 * ahead >= heard.len()
     }
 
-    /// Whether two configured peers, and most of those that have spoken, have clocks that are more than a
-    /// slot behind the one here: marks of that time would use up keys for slots that have not begun.
+    /// Whether two configured peers, and most of those that have reported, have clocks more than a slot behind the
+    /// local one. Marks of that time would use up keys for slots that have not begun.
     pub(crate) fn are_behind(&self, slot_ns: u64) -> bool {
         let own = self.peers.values().filter(|voice| voice.is_own);
         let own: Vec<Said> = own.filter_map(|voice| voice.said).collect();
@@ -113,16 +112,15 @@ impl Voices {
         behind >= AHEAD_MIN && 2 * behind > own.len()
     }
 
-    /// Whether a configured peer came a moment ago and none of those has spoken yet: what it will say
-    /// decides, whatever others said, so nothing is signed until then.
+    /// Whether a configured peer connected a moment ago and none of those has reported yet. Its report will decide,
+    /// whatever others reported, so nothing is signed until then.
     pub(crate) fn is_waiting(&self, now_ns: u64) -> bool {
         let own = || self.peers.values().filter(|voice| voice.is_own);
         own().all(|voice| voice.said.is_none())
             && own().any(|voice| now_ns < voice.since_ns.saturating_add(ANSWER_NS))
     }
 
-    /// By how many nanoseconds the peers' clocks are ahead of the one here, by the median of what they
-    /// said since then.
+    /// By how many nanoseconds the peers' clocks are ahead of the local one: the median of their reports since then.
     pub(crate) fn clock_ahead_ns(&self, since_ns: u64) -> Option<i64> {
         let heard = self.heard().0.into_iter();
         let mut ahead: Vec<i64> = heard
@@ -167,7 +165,7 @@ mod tests {
 
     #[test]
     fn two_configured_peers_and_most_of_them_stop_a_clock_that_is_ahead() {
-        // Slots of a microsecond, as the clocks above are said.
+        // Slots of a microsecond, on the scale of the clocks above.
         let are_behind = |said: &[(bool, i64)]| voices(said).are_behind(1_000);
         assert!(!are_behind(&[]));
         assert!(!are_behind(&[(true, -9)]), "it may be that one's clock");
@@ -181,7 +179,7 @@ mod tests {
 
     #[test]
     fn strangers_have_no_say_while_an_own_peer_speaks() {
-        // As many as there may be before it.
+        // As many as there may be besides it.
         let mut crowd = vec![(false, 1_000_000); alphorn_net::PEERS_MAX as usize - 1];
         assert!(voices(&crowd).are_ahead(), "whom else to believe");
         crowd.push((true, 0));

@@ -18,7 +18,7 @@ fn address(text: &str) -> Address {
     Address::new((ip(text), 9000).into(), Transport::Tcp, id).remove(0)
 }
 
-/// Handshakes that begin and never end.
+/// Handshakes that start and never end.
 struct Idle {
     admission: Admission,
     next: usize,
@@ -84,7 +84,7 @@ fn who_begins_handshakes_from_a_known_address_shuts_nobody_out() {
     assert_eq!(flood(known[0]), pending_max / SHARE_OF_ADDRESS + each);
     assert_eq!(flood(known[1]), pending_max / SHARE_OF_ADDRESS + each);
     assert!(idle.begin("192.0.2.1").is_ok(), "a stranger");
-    // Crowds take all places of strangers as well.
+    // Crowds take all slots of strangers as well.
     for i in 0..10_000 {
         let _ = idle.begin(&format!("10.{}.{}.1", i / 256 % 256, i % 256));
     }

@@ -6,7 +6,7 @@ use super::{Config, KIB, MIB, PEERS_MAX, SUBSCRIPTIONS_LIMIT, TOKENS_LIMIT};
 use crate::frame::CHUNK_BYTES_LIMIT;
 use alphorn_types::Kind;
 
-/// A number: its name, its value, and the least and the most that it may be.
+/// A number: its name, its value, and its smallest and largest allowed value.
 type Range = (&'static str, u64, u64, u64);
 
 /// A field under its name, and its bounds.
@@ -85,7 +85,8 @@ impl Config {
         ]
     }
 
-    /// A queue must hold two of the longest messages: what it holds of one kind is three quarters.
+    /// A queue must hold two of the longest messages, because one kind may use three quarters of
+    /// it.
     fn queue_ranges(&self) -> Vec<Range> {
         let limits = &self.limits;
         let longest = self.message_bytes_max();

@@ -23,7 +23,7 @@ fn answer(bytes: usize) -> Response {
     Ok(vec![vec![0; bytes].into()])
 }
 
-/// One peer asks on all its streams and reads nothing: others have their answers.
+/// One peer sends requests on all its streams and reads nothing. Others still get their responses.
 #[test]
 fn a_peer_has_one_long_answer_on_its_way() {
     let asked = asked(Limits {
@@ -41,7 +41,7 @@ fn a_peer_has_one_long_answer_on_its_way() {
         bound: 1,
     };
     assert_eq!(asked.respond(second, answer(3 * LONG_BYTES)), Err(full));
-    // What is refused can still be answered that there is no room.
+    // A refused request can still be answered with a code for lack of room.
     assert_eq!(asked.respond(second, Err(CODE_BUSY)), Ok(()));
     assert_eq!(told.try_recv().unwrap().response, Err(CODE_BUSY));
     let (short, _reading) = open(1);
@@ -49,14 +49,14 @@ fn a_peer_has_one_long_answer_on_its_way() {
     let (other, _reading) = open(2);
     assert!(!is_long(other));
     assert_eq!(asked.respond(other, answer(3 * LONG_BYTES)), Ok(()));
-    // Once it is sent, or given up, there is a place again.
+    // Once it is sent, or given up, there is room again.
     drop(reading);
     let (third, _reading) = open(1);
     assert!(!is_long(third));
     assert_eq!(asked.respond(third, answer(3 * LONG_BYTES)), Ok(()));
 }
 
-/// As many strangers as may connect ask as much as each may, and read nothing.
+/// As many strangers as may connect request as much as each may, and read nothing.
 #[test]
 fn strangers_who_ask_leave_channels_for_peers_that_are_known() {
     let asked = asked(Limits::default());
@@ -65,12 +65,13 @@ fn strangers_who_ask_leave_channels_for_peers_that_are_known() {
         .filter_map(|peer| asked.open(stranger(peer), 1))
         .collect();
     assert_eq!(held.len(), 48);
-    // The known ones have the others, and find room where a stranger does not.
+    // Known peers have the rest, and find room where a stranger does not.
     let own: Vec<_> = (32..48)
         .map(|peer| asked.open(known(peer), 1).expect("a channel"))
         .collect();
     assert!(asked.open(known(48), 1).is_none(), "64 in all");
-    // One that is answered is free again, for strangers only while they have fewer than their part.
+    // A channel is free again once answered, for strangers only while they have fewer than their
+    // part.
     assert_eq!(asked.respond(own[0].0, Err(CODE_BUSY)), Ok(()));
     assert!(asked.open(stranger(1), 1).is_none());
     assert_eq!(asked.respond(held[0].0, Err(CODE_BUSY)), Ok(()));
@@ -78,7 +79,7 @@ fn strangers_who_ask_leave_channels_for_peers_that_are_known() {
     assert!(asked.open(known(48), 1).is_some());
 }
 
-/// The same with the bytes of answers.
+/// The same with the bytes of responses.
 #[test]
 fn answers_to_strangers_leave_room_for_those_to_peers_that_are_known() {
     let asked = asked(Limits {
@@ -116,7 +117,7 @@ fn answers_to_strangers_leave_room_for_those_to_peers_that_are_known() {
     assert!(asked.has_room(late) && !asked.has_room(refused));
     on_their_way.swap_remove(0);
     assert!(asked.has_room(refused));
-    // Who has gone waits for nothing.
+    // A departed peer waits for nothing.
     assert_eq!(asked.respond(refused, Err(CODE_BUSY)), Ok(()));
     assert!(!asked.has_room(refused));
     drop(on_their_way);
@@ -124,7 +125,7 @@ fn answers_to_strangers_leave_room_for_those_to_peers_that_are_known() {
     assert_eq!(used.map(|used| used.load(Ordering::Relaxed)), [0, 0]);
 }
 
-/// Where there is room for one of the longest answers alone, a stranger has it as well.
+/// If there is room for only one of the longest responses, a stranger may use it as well.
 #[test]
 fn a_stranger_may_have_the_longest_answer() {
     let mut config = Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]));

@@ -1,4 +1,4 @@
-//! What the driver asks for.
+//! Commands of the driver.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ impl Service {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
         match gossip::subscribe(gossip, topic) {
             Ok(()) => self.topics_changed |= self.topics.insert(topic),
-            // The handle lets in the topics that the filter lets in.
+            // The handle accepts exactly the topics that the filter accepts.
             Err(_) => self.shared.counters.dropped(DropReason::Malformed),
         }
     }
@@ -139,7 +139,7 @@ impl Service {
         self.shared.counters.tokens.store(tokens, Ordering::Relaxed);
     }
 
-    /// Holds points against a peer, and bans it when they are too many.
+    /// Adds penalty points to a peer, and bans it when there are too many.
     fn hold_against(&mut self, id: PeerId, points: u32) {
         match self.scores.report(id, points) {
             Consequence::Ban => self.ban(id),
@@ -171,7 +171,7 @@ impl Service {
         }
     }
 
-    /// Closes a peer's connection and lets it make no other.
+    /// Closes a peer's connection and prevents further ones.
     fn send_away(&mut self, id: PeerId, reason: DownReason) {
         if let Some(connected) = self.peers.get_mut(&id) {
             connected.leaving = Some(reason);
@@ -179,7 +179,7 @@ impl Service {
         self.swarm.behaviour_mut().blocked.block_peer(id);
     }
 
-    /// Lets a peer in again, unless it is kept out for another reason.
+    /// Readmits a peer, unless it is kept out for another reason.
     pub(super) fn let_in(&mut self, id: PeerId) {
         if !self.scores.keeps_out(&id) {
             self.swarm.behaviour_mut().blocked.unblock_peer(id);

@@ -1,4 +1,4 @@
-//! What the swarm tells.
+//! Events of the swarm.
 
 use std::time::Instant;
 
@@ -78,9 +78,9 @@ impl Service {
     }
 
     /// A peer that proved its name was refused. If it is connected, it has lost its side of the
-    /// connection, for example because it was killed and started anew: then that connection is
-    /// dead, and the place is free for the next attempt. One that is young is the other half of two
-    /// peers that dialled each other at once.
+    /// connection, for example because it was killed and restarted. The connection is then dead,
+    /// and its slot is freed for the next attempt. A young connection is the other half of two
+    /// peers that dialled each other simultaneously.
     fn on_dialled_again(&mut self, id: PeerId) {
         let connected = self.peers.get(&id);
         if connected.is_some_and(|connected| connected.since.elapsed() >= SETTLED_TIME) {
@@ -149,7 +149,7 @@ impl Service {
         let Some(connected) = self.peers.get_mut(&id) else {
             return;
         };
-        // Peers say it again every few minutes; the first time counts.
+        // Peers repeat it every few minutes. The first time counts.
         if connected.client.is_some() {
             return;
         }
@@ -193,7 +193,7 @@ impl Service {
         }
     }
 
-    /// A token for a message, or why it is not carried.
+    /// Returns a token for a message, or why it is dropped.
     fn admit(
         &mut self,
         source: PeerId,

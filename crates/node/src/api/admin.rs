@@ -1,4 +1,4 @@
-//! What changes something, and what says whether it can be changed.
+//! Requests that change the node, and queries about what can be changed.
 //!
 //! | path | body |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `POST /alphorn/v0/admin/peers` | `{"block": ID}`, `{"unblock": ID}` or `{"dial": ADDRESS}` |
 //! | `GET`, `POST /lean/v0/admin/aggregator` | `{"enabled": BOOL}` |
 //!
-//! A node whose validators are selected aggregates and collects unless it is told not to.
+//! A node whose validators are selected aggregates and collects unless this is switched off.
 
 use super::{Api, Problem, bad, busy};
 use crate::run::Control;
@@ -43,7 +43,7 @@ struct RoleCommand {
     enabled: bool,
 }
 
-/// Whether a request bears the token.
+/// Whether a request carries the token.
 fn check(api: &Api, headers: &HeaderMap) -> Result<(), Problem> {
     let why = || "the token of api.token is needed".to_owned();
     let admits = api.admits(headers);
@@ -52,7 +52,7 @@ fn check(api: &Api, headers: &HeaderMap) -> Result<(), Problem> {
         .ok_or_else(|| Problem(StatusCode::UNAUTHORIZED, why()))
 }
 
-/// What a request with the token says.
+/// Parses an authorised request.
 fn read<T: for<'a> Deserialize<'a>>(
     api: &Api,
     headers: &HeaderMap,
@@ -60,7 +60,7 @@ fn read<T: for<'a> Deserialize<'a>>(
 ) -> Result<T, Problem> {
     check(api, headers)?;
     let body = body.map_err(|error| Problem(error.status(), error.body_text()))?;
-    // Fields are told by name alone: a list of them is no request.
+    // Fields are identified by name alone, so a list of them is not a valid request.
     if !body.trim_start().starts_with('{') {
         return Err(bad("the body must be an object in JSON"));
     }

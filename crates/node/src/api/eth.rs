@@ -1,8 +1,8 @@
-//! Names and shapes of the beacon API: numbers are text, answers stand under `data`.
+//! Names and shapes of the beacon API: numbers are text, responses are under `data`.
 //!
-//! What it asks for and a node does not have is empty or zero: there is no execution layer and
-//! no fork. The genesis' validators root is the network's identity, its fork version the first
-//! bytes of that.
+//! Fields that a node does not have are empty or zero: there is no execution layer and no fork. The
+//! genesis' validators root is the network's identity, and its fork version the first bytes of
+//! that.
 
 use super::{Api, Problem, VERSION, bad, distance, health_code, reasons};
 use crate::telemetry::hex;
@@ -71,7 +71,7 @@ async fn syncing(State(api): State<Api>) -> Json<Value> {
     }))
 }
 
-/// Which way a connection was made.
+/// The direction of a connection.
 pub(super) fn direction(peer: &PeerStatus) -> &'static str {
     match peer.outbound {
         true => "outbound",
@@ -79,7 +79,7 @@ pub(super) fn direction(peer: &PeerStatus) -> &'static str {
     }
 }
 
-/// Peers of a state and a direction, as the query wants them. All that are told are connected.
+/// Peers of a state and a direction, as given by the query. All listed peers are connected.
 async fn peers(
     State(api): State<Api>,
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
@@ -144,7 +144,7 @@ async fn spec(State(api): State<Api>) -> Json<Value> {
     let preset = config.timing.preset_name().unwrap_or("custom");
     put("PRESET_BASE", preset.to_owned());
     put("SLOT_DURATION_MS", slot_ms.to_string());
-    // A slot that is no whole number of seconds has none.
+    // A slot that is not a whole number of seconds has none.
     if slot_ms.is_multiple_of(1_000) {
         put("SECONDS_PER_SLOT", (slot_ms / 1_000).to_string());
     }

@@ -1,7 +1,7 @@
-//! The streams of events: `GET …/events?topics=head,block`.
+//! Event streams: `GET …/events?topics=head,block`.
 //!
-//! Topics are mandatory; one that is not known is an error. Each event has its topic, an id and one
-//! line of JSON; what else a stream does is in [`alphorn_dashboard`].
+//! Topics are mandatory, and an unknown one is an error. Each event has its topic, an ID and one
+//! line of JSON. The other behaviour of a stream is described in [`alphorn_dashboard`].
 
 use super::{Api, bad, busy};
 use crate::telemetry::{ATTESTATION, BEACON_TOPICS, LEAN_TOPICS};
@@ -33,7 +33,7 @@ async fn lean(State(api): State<Api>, from: Asker, headers: HeaderMap, query: As
     stream(&of(&api, from), source, &headers, query, &LEAN_TOPICS)
 }
 
-/// The places of streams, as the address of a request has them.
+/// The stream slots for the address of a request.
 fn of(api: &Api, from: Asker) -> Clients {
     api.clients.of(from.map(|Extension(address)| address))
 }

@@ -1,4 +1,4 @@
-//! Names and shapes of the lean clients: numbers are numbers, answers stand alone.
+//! Names and shapes of the lean clients: numbers are numbers, responses have no envelope.
 
 use super::{Api, Problem, VERSION, distance, health_code, reasons};
 use crate::telemetry::{Snapshot, hex};
@@ -44,7 +44,7 @@ async fn spec(State(api): State<Api>) -> Json<Value> {
     let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     put("MILLISECONDS_PER_SLOT", slot_ms.into());
     put("INTERVALS_PER_SLOT", intervals.into());
-    // Phases of different lengths have no length in common.
+    // Phases of different lengths have no common length.
     let interval_ms = slot_ms / intervals;
     let is_even = (0..).zip(offsets_ms).all(|(i, at)| *at == i * interval_ms);
     if is_even && interval_ms * intervals == slot_ms {
@@ -73,7 +73,7 @@ async fn justified(State(api): State<Api>) -> Json<Value> {
     Json(json!({"slot": justified.slot.0, "root": hex(&justified.root)}))
 }
 
-/// The blocks from the finalised one on, and what stands behind each.
+/// The blocks from the finalised one on, and the weight behind each.
 async fn fork_choice(State(api): State<Api>) -> Json<Value> {
     let snapshot = api.snapshot();
     let nodes = snapshot.tree.iter().map(|block| {
@@ -99,8 +99,8 @@ async fn fork_choice(State(api): State<Api>) -> Json<Value> {
     }))
 }
 
-/// The last block of the head's chain that is not after the last slot of which two thirds of all votes stood
-/// in verified collections; the finalised one if that is older.
+/// The last block of the head's chain that is not after the last slot in which two thirds of all votes were in verified
+/// collections, or the finalised one if that is older.
 fn safe_target(snapshot: &Snapshot, safe_slot: u64) -> Root {
     let mut root = snapshot.head.root;
     for block in snapshot.tree.iter().rev() {
@@ -114,7 +114,7 @@ fn safe_target(snapshot: &Snapshot, safe_slot: u64) -> Root {
     snapshot.finalised.root
 }
 
-/// There is no state besides the chain, so there are no bytes of one that a lean client could read.
+/// There is no state besides the chain, so there are no state bytes for a lean client to read.
 async fn no_state() -> Problem {
     let why = "there is no state besides the chain; its blocks and weights are at \
                /lean/v0/fork_choice";

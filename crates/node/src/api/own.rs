@@ -1,5 +1,5 @@
-//! What only this node knows: its summary, what it found out about its machine, jobs, costs, peers
-//! and the last slots. Times of jobs and sessions are milliseconds from the start of their slot.
+//! Data specific to this node: its summary, its findings about its host, jobs, costs, peers and the last slots. Times
+//! of jobs and sessions are milliseconds from the start of their slot.
 
 use super::{Api, Problem, VERSION, bad, eth, problem};
 use crate::telemetry::{
@@ -68,8 +68,8 @@ async fn status(State(api): State<Api>) -> Response {
     .into_response()
 }
 
-/// The checkpoint that was kept last, as another node begins with it. It may have many megabytes, of which
-/// readers have no copies of their own.
+/// The last stored checkpoint, in the form from which another node starts. It may have many megabytes, which readers
+/// share without copies of their own.
 async fn checkpoint(State(api): State<Api>) -> Response {
     let Some(kept) = api.checkpoint.get() else {
         let why = "there is no checkpoint yet: it is kept once 32 slots have become final";
@@ -179,7 +179,7 @@ async fn jobs(State(api): State<Api>) -> Json<Value> {
     }))
 }
 
-/// How long jobs took, and how well that was predicted.
+/// How long jobs took, and how accurately that was predicted.
 async fn cost(State(api): State<Api>) -> Json<Value> {
     let (last, snapshot) = (api.last(), api.snapshot());
     let kinds = snapshot.cost.iter().map(|(kind, ratio)| {
@@ -227,7 +227,7 @@ async fn peers(State(api): State<Api>) -> Json<Value> {
     Json(json!({"peers": peers}))
 }
 
-/// The note of a slot that a path names.
+/// The record of a slot named in a path.
 fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a SlotRecord, Problem> {
     let number = number(name, "slot")?;
     let slots = &snapshot.slots;
@@ -257,7 +257,7 @@ async fn slot(
     Ok(Json(slot_value(note, included)))
 }
 
-/// `included`: votes that the chain credits, once the slot is judged.
+/// `included`: votes that the chain credits, once the slot has been judged.
 fn slot_value(note: &SlotRecord, included: Option<u64>) -> Value {
     let block = note.block.map(|(root, bytes, collections)| {
         json!({"root": hex(&root), "bytes": bytes, "collections": collections})
@@ -336,7 +336,7 @@ fn committee_value(api: &Api, note: &SlotRecord, number: u64) -> Result<Value, P
     }))
 }
 
-/// The path of the metrics, for a port of their own as well.
+/// The path of the metrics, also for a separate port.
 pub(super) fn metrics_route() -> Router<Api> {
     Router::new().route("/metrics", get(metrics))
 }
@@ -361,7 +361,7 @@ fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// One statement of a pair, as it was on the wire.
+/// One statement of a pair, in wire format.
 async fn statement(
     State(api): State<Api>,
     path: Result<Path<(String, String)>, PathRejection>,

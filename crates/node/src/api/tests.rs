@@ -1,4 +1,4 @@
-//! The interface over a socket, over snapshots that are made up.
+//! The interface over a socket, with made-up snapshots.
 
 use super::*;
 use crate::http::{Limits, serve};
@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-/// An interface, and what would be the loop.
+/// An interface, and a stand-in for the loop.
 struct Rig {
     address: SocketAddr,
     summary: watch::Sender<Arc<Summary>>,
@@ -385,7 +385,7 @@ fn the_root_leads_to_the_page() {
 #[test]
 fn a_body_that_does_not_come_is_given_up() {
     let rig = rig();
-    // The heads are of a body of nine bytes, of which none comes.
+    // The heads announce a body of nine bytes, none of which arrives.
     let open = |path: &str, token: &str| {
         let mut stream = TcpStream::connect(rig.address).unwrap();
         let wait = Duration::from_secs(60);
@@ -397,7 +397,7 @@ fn a_body_that_does_not_come_is_given_up() {
     let token = "Authorization: Bearer secret\r\n";
     let paths = ["/alphorn/v0/admin/peers", "/alphorn/v0/votes"];
     let streams = paths.map(|path| open(path, token));
-    // Who has no token is told so, and nothing of a body is waited for.
+    // A client without a token is refused, and no part of a body is waited for.
     let began = Instant::now();
     let mut text = String::new();
     let mut without = open("/alphorn/v0/votes", "");
@@ -411,7 +411,7 @@ fn a_body_that_does_not_come_is_given_up() {
     }
 }
 
-/// What a stream gave until it has `end`.
+/// What a stream returned until it contains `end`.
 fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = String::new();
     let mut part = [0; 4_096];
@@ -440,7 +440,7 @@ fn events_are_of_the_topics_that_were_asked_for() {
     let text = read_until(&mut heads, "event: head\nid: a-2\ndata: {");
     assert!(!text.contains("event: block"), "{text}");
     read_until(&mut lean, "event: head\nid: a-2\ndata: {");
-    // Who comes back gets what it missed.
+    // A client that reconnects gets what it missed.
     rig.head(8, 2, true);
     let known = "Last-Event-ID: a-1\r\n";
     let mut again = rig.open("GET /eth/v1/events?topics=head", known, "");
@@ -451,7 +451,7 @@ fn events_are_of_the_topics_that_were_asked_for() {
     );
 }
 
-/// A client of another address of loopback.
+/// A client from another loopback address.
 fn from_elsewhere(to: SocketAddr) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();

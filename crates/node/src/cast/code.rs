@@ -2,18 +2,18 @@
 
 use alphorn_proto::rlnc::{Generators, Strategy};
 
-/// The code in which a network broadcasts, the same for all its nodes, with what they need for it.
+/// The code in which a network broadcasts, the same for all its nodes, with the data they need for it.
 #[derive(Clone, Debug)]
 pub enum Code {
     /// Reed-Solomon shards under a Merkle root.
     Rs,
-    /// Random linear combinations under Pedersen commitments: [`ELEMENTS`](super::ELEMENTS) generators,
-    /// which take some 30 µs each to make, and 24 MiB in all.
+    /// Random linear combinations under Pedersen commitments: [`ELEMENTS`](super::ELEMENTS) generators, which take some
+    /// 30 µs each to make, and 24 MiB in total.
     Rlnc(Generators),
 }
 
 impl Code {
-    /// Which it is.
+    /// The strategy of this code.
     pub fn strategy(&self) -> Strategy {
         match self {
             Code::Rs => Strategy::Rs,

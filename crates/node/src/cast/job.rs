@@ -1,4 +1,5 @@
-//! What a machine asks for as jobs of lanes and signer, and their ends as its products.
+//! Turns the state machine's requests into jobs of lanes and signer, and their results into its
+//! products.
 
 use super::{Cast, JOBS};
 use alphorn_proto::Spawn;
@@ -11,26 +12,26 @@ use alphorn_scheme::{
 };
 use alphorn_types::{Slot, Time, Validator};
 
-/// The session of a slot's broadcasts, beside those of the protocol.
+/// The session of a slot's broadcasts, alongside those of the protocol.
 const SESSION: u32 = u32::MAX - 1;
 
-/// A job as the machine asks for it.
+/// A job as requested by the state machine.
 pub(super) struct Asked<C: Coding> {
     pub(super) job: JobId,
     pub(super) expires: Time,
     pub(super) work: Box<broadcast::Work<C>>,
 }
 
-/// What becomes of it.
+/// The result of starting a job.
 pub(super) enum Begun<C: Coding> {
     /// A job for signer or lanes.
     Job(Spawn),
-    /// None is needed: what comes of it.
+    /// No job is needed: the result.
     Ended(Option<broadcast::Product<C>>),
 }
 
 impl<C: Coding> Asked<C> {
-    /// Makes it a job, if it needs one.
+    /// Turns it into a job, if it needs one.
     pub(super) fn begin(self, now: Time, cast: &Cast<C>) -> Begun<C> {
         let Asked { job, expires, work } = self;
         let (subject, class) = (work.subject(), work.class());
@@ -48,7 +49,7 @@ impl<C: Coding> Asked<C> {
                 if announce.auth.len() != cast.format.duty_signature_bytes {
                     return Begun::Ended(Some(broadcast::Product::Header(false)));
                 }
-                // Not ready, or no longer: nothing can be said of the signature.
+                // Not ready, or no longer: nothing can be said about the signature.
                 let Some(epoch) = cast.sources.key_table(Slot(subject.slot)) else {
                     return Begun::Ended(None);
                 };
@@ -105,7 +106,7 @@ fn role(subject: &Subject) -> Role {
     }
 }
 
-/// What came of a job; none if it was not run or failed.
+/// The product of a job. None if it was not run or failed.
 pub(super) fn product<C: Coding>(outcome: Outcome<Product>) -> Option<broadcast::Product<C>> {
     match outcome {
         Outcome::Done(Product::Foreign(product)) => product.take(),

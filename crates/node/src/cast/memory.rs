@@ -1,4 +1,4 @@
-//! What broadcasts take of a node.
+//! Memory of a node's broadcasts.
 
 use super::Code;
 use alphorn_proto::horn::{Horn, cast};
@@ -6,12 +6,12 @@ use alphorn_proto::rlnc::{SHARD_BYTES_MAX, SHARDS_TOTAL_MAX};
 
 /// The longest frame.
 const FRAME_BYTES: u64 = 320 << 10;
-/// Bytes of what combinations are drawn from that jobs hold while more is accepted: as many as uplink
-/// and the least length of such a job allow, each with the rows of a generation.
+/// Bytes of the source rows that jobs hold while more pieces are accepted: as many as the uplink and the minimum
+/// length of such a job allow, each with the rows of a generation.
 const DRAWN_FROM_BYTES: u64 = 17 * (64 * 128 * 40);
 
-/// Most bytes that broadcasts hold: those alive, headers and pieces that wait for their header, and a payload on its
-/// way in and out. The generators of the random linear code are there when the node is ready.
+/// Most bytes held by broadcasts: active ones, headers, pieces that wait for their header, and a payload on its way in
+/// and out. The generators of the random linear code exist once the node is ready.
 pub(crate) fn memory_max(horn: &Horn, code: &Code) -> u64 {
     let config = cast::config(horn);
     let orphans = u64::from(config.orphans_max) * FRAME_BYTES;
@@ -22,8 +22,8 @@ pub(crate) fn memory_max(horn: &Horn, code: &Code) -> u64 {
     config.memory_bytes_max + orphans + 2 * u64::from(config.payload_bytes_max) + of_code
 }
 
-/// Most bytes that a job of coding takes beside what is kept: shards have a transform as long as all of
-/// them, combinations the payload as it grows.
+/// Most bytes that a coding job takes in addition to stored data. Shards have a transform as long as all of them,
+/// combinations the payload as it grows.
 pub(crate) fn job_bytes_max(horn: &Horn, code: &Code) -> u64 {
     match code {
         Code::Rs => u64::from(SHARDS_TOTAL_MAX) * u64::from(SHARD_BYTES_MAX),

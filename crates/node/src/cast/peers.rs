@@ -1,44 +1,45 @@
-//! Peers as a machine numbers them, and the frames on their way to each.
+//! Peers by the state machine's numbers, and the frames in flight to each.
 
 use alphorn_proto::Peer;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A peer with a part in broadcasts.
+/// A peer that takes part in broadcasts.
 pub(super) struct Link {
-    /// Its number at the driver.
+    /// The driver's number for it.
     pub(super) peer: Peer,
-    /// The frames in the driver's queue, in the order in which they were given: whether each is a
-    /// piece. The driver tells how many have left, not which; all of them do, so the count is right
-    /// in the end, and a piece that was cancelled or overtook another changes its moment only.
+    /// The frames in the driver's queue, in the order in which they were queued: whether each is a
+    /// piece. The driver reports how many have left, not which. All of them leave eventually, so
+    /// the count becomes right, and a piece that was cancelled or overtook another is only reported
+    /// at a different moment.
     queued: VecDeque<bool>,
-    /// Pieces that found no room: the machine is told that they left when others have.
+    /// Pieces that found no room. The state machine is notified that they left when others have.
     dropped: u32,
-    /// Headers of the present slot that no duty fits.
+    /// Headers of the current slot that match no duty.
     pub(super) unscheduled: u32,
 }
 
 impl Link {
-    /// A frame is in the queue, which the driver bounds.
+    /// A frame was queued. The driver bounds the queue.
     pub(super) fn sent(&mut self, is_piece: bool) {
         self.queued.push_back(is_piece);
     }
 
-    /// A frame found no room. Told at once that a piece left, the machine would drop all others the
-    /// same way; the queue is full, so something will leave.
+    /// A frame found no room. If the state machine were notified at once that a piece left, it
+    /// would drop all others the same way. The queue is full, so something will leave.
     pub(super) fn dropped(&mut self, is_piece: bool) {
         self.dropped += u32::from(is_piece);
     }
 
-    /// So many frames have left: how many pieces the machine is to be told of.
+    /// This many frames have left. Returns the number of pieces to report to the state machine.
     pub(super) fn left(&mut self, frames: u32) -> u32 {
         let count = self.queued.len().min(frames as usize);
         let pieces = self.queued.drain(..count).filter(|is_piece| *is_piece);
-        // No queue has 2^32 places.
+        // No queue has 2^32 slots.
         pieces.count() as u32 + std::mem::take(&mut self.dropped)
     }
 }
 
-/// Peers by the numbers of the machine, which are small and used again.
+/// Peers by the state machine's numbers, which are small and reused.
 pub(super) struct Peers {
     numbers: BTreeMap<Peer, u16>,
     links: Vec<Option<Link>>,
@@ -54,7 +55,7 @@ impl Peers {
         }
     }
 
-    /// Gives a peer the least free number; none if it has one, or all are taken.
+    /// Assigns a peer the lowest free number. None if it has one, or all are taken.
     pub(super) fn up(&mut self, peer: Peer) -> Option<Peer> {
         if self.numbers.contains_key(&peer) {
             return None;
@@ -75,7 +76,7 @@ impl Peers {
         Some(Peer(number.into()))
     }
 
-    /// Takes the number back.
+    /// Releases the number.
     pub(super) fn down(&mut self, peer: Peer) -> Option<Peer> {
         let number = self.numbers.remove(&peer)?;
         self.links[usize::from(number)] = None;
@@ -89,7 +90,7 @@ impl Peers {
         Some((Peer(number.into()), link))
     }
 
-    /// The link with a number of the machine.
+    /// The link with a number of the state machine.
     pub(super) fn link(&self, number: Peer) -> Option<&Link> {
         self.links.get(usize::try_from(number.0).ok()?)?.as_ref()
     }
@@ -100,7 +101,7 @@ impl Peers {
         self.links.get_mut(number)?.as_mut()
     }
 
-    /// Budgets of a slot begin anew.
+    /// Resets the budgets of a slot.
     pub(super) fn begin_slot(&mut self) {
         for link in self.links.iter_mut().flatten() {
             link.unscheduled = 0;

@@ -8,12 +8,12 @@ use alphorn_proto::wire::Kind;
 use alphorn_types::{Bitfield, Slot, Time, Unit};
 use std::collections::BTreeMap;
 
-/// Slots after which a vote must stand in a block: one more than it takes if nothing is missed.
+/// Slots within which a vote must be in a block: one more than it takes if nothing is missed.
 fn inclusion_slots(config: &Config) -> u64 {
     config.inclusion_slots_min() + 1
 }
 
-/// What became of the duties of one kind.
+/// The outcome of the duties of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// In time.
@@ -47,28 +47,27 @@ impl Tally {
     }
 }
 
-/// The duties of a slot, judged when its votes must stand in the chain.
+/// The duties of a slot, judged when its votes must be in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// The slot.
     pub(crate) slot: Slot,
-    /// Whether the committees were ready in time; if not, every local validator's vote is missed
-    /// and nothing is known of the other duties.
+    /// Whether the committees were ready in time. If not, every local validator's vote is missed and nothing is known
+    /// about the other duties.
     pub(crate) prepared: bool,
     /// The block: published before the votes, and in the chain.
     pub(crate) propose: Tally,
-    /// Votes: in a block of the next two slots, or where the block's evidence is made a slot ahead of
-    /// the next three. Late are those that were published after the phase
-    /// in which votes are summed, and still got there.
+    /// Votes: included in a block of the next two slots, or of the next three where the block's evidence is made a slot
+    /// ahead. Late are those that were published after the phase in which votes are summed, and were still included.
     pub(crate) vote: Tally,
     /// Aggregates of cells that had votes: published before the end of the phase after their own.
     pub(crate) aggregate: Tally,
-    /// Collections of committees that had aggregates, but for those that staged publishing held
-    /// back: published before the next slot's votes.
+    /// Collections of committees that had aggregates, except those held back by staged publishing: published before the
+    /// next slot's votes.
     pub(crate) collect: Tally,
     /// Validators, local or not, whose vote the chain credits.
     pub(crate) credited: u64,
-    /// All validators.
+    /// Number of all validators.
     pub(crate) validators: u64,
 }
 
@@ -83,13 +82,12 @@ impl Judged {
     }
 }
 
-/// Reads the duties of each slot while they are known, and judges them when its votes must stand
-/// in the chain.
+/// Reads the duties of each slot while they are known, and judges them when its votes must be in the chain.
 pub(super) struct Judge {
     inclusion_slots: u64,
     read_next: Slot,
     judge_next: Slot,
-    /// Slots that were read and are not judged: at most four.
+    /// Slots that were read and not judged yet: at most four.
     read: BTreeMap<Slot, Option<Duties>>,
 }
 
@@ -107,8 +105,8 @@ impl Judge {
         read_at(clock, self.read_next).min(self.judge_at(clock))
     }
 
-    /// Walks up to the present. Of a sleep longer than votes can wait for a block, only the last
-    /// slots are judged: the chain no longer tells what became of the others.
+    /// Advances to the present. After a sleep longer than votes can wait for a block, only the last slots are judged,
+    /// since the chain no longer shows the outcome of the others.
     pub(super) fn walk(&mut self, now: Time, clock: &SlotClock, horn: &Horn, host: &mut dyn Host) {
         let current = clock.slot_at(now).unwrap_or(Slot(0));
         let known = current.saturating_sub(chain::INCLUSION_SLOTS);
@@ -127,7 +125,7 @@ impl Judge {
         self.read = self.read.split_off(&self.judge_next);
     }
 
-    /// When the next slot is judged: the blocks that may carry its votes are in.
+    /// When the next slot is judged: the blocks that may carry its votes have arrived.
     fn judge_at(&self, clock: &SlotClock) -> Time {
         let slots = self.inclusion_slots + 1;
         clock.slot_start(Slot(self.judge_next.0.saturating_add(slots)))

@@ -1,17 +1,15 @@
-//! What this process signed, to tell it from what somebody else signs with the same keys.
+//! Tracks what this process signed, to distinguish it from what others sign with the same keys.
 //!
-//! Two processes with one key contradict each other sooner or later, and with a one-time key they give
-//! it away. No mark on a disk says that the other one is there, but the network does: messages whose
-//! sender is local and that were not made here, and local validators in evidence of ballots for which
-//! they did not vote here. So every message that was accepted is looked at, as long as the process
-//! runs.
+//! Two processes with one key contradict each other sooner or later, and with a one-time key they leak it. No mark on
+//! disk reveals the other process, but the network does: messages with a local sender that were not made here, and
+//! local validators in evidence of ballots for which they did not vote here. Every accepted message is therefore
+//! checked for as long as the process runs.
 //!
-//! What is not noticed: two processes that say the same, byte for byte, as votes with deterministic
-//! signatures for the same head do. They are noticed at the first message in which they differ, or
-//! that the other one sends first.
+//! One case goes unnoticed: two processes that say the same, byte for byte, as votes with deterministic signatures for
+//! the same head do. They are noticed at the first message in which they differ, or that the other one sends first.
 //!
-//! Votes of slots before the start that the marks do not know of are no sign of somebody else: the
-//! marks are those of an older copy. They are raised to what the network shows.
+//! Votes of slots before the start that the marks do not know of do not indicate another process. The marks come from
+//! an older copy, and are raised to what the network shows.
 
 use super::{Doppelganger, Settings};
 use alphorn_proto::horn::{Horn, Shown};
@@ -22,17 +20,17 @@ use alphorn_types::{Bitfield, Slot, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
-/// Slots for which it is remembered what was signed here; of older ones nothing is said.
+/// Slots for which own signatures are remembered. Older slots are not judged.
 const SLOTS_MAX: u64 = 64;
 
 /// What was signed here in a slot.
 #[derive(Default)]
 struct Made {
-    /// By vote, who cast it.
+    /// The voters of each vote.
     votes: BTreeMap<Vote, Bitfield>,
     blocks: BTreeSet<Root>,
-    /// Short digests of aggregates and collections. Whoever finds another message of one of them hides
-    /// nothing but its own.
+    /// Short digests of aggregates and collections. An attacker that finds a second message with the same digest only
+    /// hides its own.
     aggregates: BTreeSet<u64>,
 }
 
@@ -48,24 +46,24 @@ fn short_digest(data: &Bytes) -> u64 {
     hasher.finish()
 }
 
-/// What a message shows of local keys.
+/// What a message shows about local keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Nothing that is new.
+    /// Nothing new.
     Known,
-    /// Votes of a life before this one that the marks do not know of.
+    /// Votes of an earlier run that the marks do not know of.
     Earlier(Shown),
-    /// Somebody else has a local key.
+    /// Another process has a local key.
     Doppelganger(Doppelganger),
 }
 
-/// What was signed here, and messages under local names whose verdict is awaited.
+/// What was signed here, and messages under local names that wait for a verdict.
 pub(super) struct Own {
-    /// The first slot that no earlier life can have signed, by the marks.
+    /// The first slot that no earlier run can have signed, by the marks.
     used: Slot,
     /// Local keys whose own marks are behind that.
     behind: BTreeMap<Validator, Slot>,
-    /// The first slot of which everything that local keys sign is of this process.
+    /// The first slot from which all signatures of local keys come from this process.
     from: Slot,
     slots: BTreeMap<Slot, Made>,
     /// No more than Horn holds without a verdict.
@@ -110,7 +108,7 @@ impl Own {
         }
     }
 
-    /// What was signed in a slot; the oldest ones are forgotten.
+    /// What was signed in a slot. The oldest slots are dropped.
     fn slot(&mut self, slot: Slot) -> &mut Made {
         let newest = self.slots.last_key_value().map_or(slot, |(last, _)| *last);
         let oldest = newest.max(slot).saturating_sub(SLOTS_MAX);
@@ -118,14 +116,14 @@ impl Own {
         self.slots.entry(slot).or_default()
     }
 
-    /// A message of others came: if a local validator is said to have made it, its verdict decides.
+    /// A message of another node arrived. If it names a local validator as its sender, its verdict decides.
     pub(super) fn await_verdict(&mut self, token: Token, topic: Topic, data: &Bytes, horn: &Horn) {
         if let Some(claimed) = self.claimed(topic, data, horn) {
             self.awaited.insert(token, claimed);
         }
     }
 
-    /// Whose a message is, if it is a local validator's and was not made here.
+    /// The sender of a message, if it is a local validator and the message was not made here.
     fn claimed(
         &self,
         topic: Topic,
@@ -174,7 +172,7 @@ impl Own {
         voters.is_some_and(|voters| voters.get(validator.0 as usize))
     }
 
-    /// The verdict on a message: accepted ones were signed with the key of their sender.
+    /// The verdict on a message. Accepted ones were signed with the key of their sender.
     pub(super) fn verdict(&mut self, token: Token, verdict: Verdict, horn: &Horn) -> Seen {
         match self.awaited.remove(&token) {
             Some((doppelganger, vote)) if verdict == Verdict::Accept => {
@@ -184,7 +182,7 @@ impl Own {
         }
     }
 
-    /// Two statements of a validator contradict each other, and both are signed. Here nobody makes two.
+    /// Two signed statements of a validator contradict each other. This process never makes two.
     pub(super) fn contradiction(&self, pair: &Evidence, horn: &Horn) -> Seen {
         let format = horn.format();
         let data = &pair.second;
@@ -205,7 +203,7 @@ impl Own {
         }
     }
 
-    /// Verified evidence has votes of local validators.
+    /// Verified evidence contains votes of local validators.
     pub(super) fn shown(&self, shown: Shown, horn: &Horn) -> Seen {
         let Shown { vote, validators } = shown;
         let unknown = |validator: &Validator| {
@@ -225,7 +223,7 @@ impl Own {
         }
     }
 
-    /// Whether the marks of a key know that it may have signed in a slot.
+    /// Whether the marks of a key cover a signature in a slot.
     fn is_marked(&self, validator: Validator, slot: Slot) -> bool {
         slot < *self.behind.get(&validator).unwrap_or(&self.used)
     }
@@ -233,7 +231,7 @@ impl Own {
     /// What it means that a local validator signed something that was not made here.
     fn judge(&self, doppelganger: Doppelganger, vote: Option<Vote>, horn: &Horn) -> Seen {
         let Doppelganger { validator, slot } = doppelganger;
-        // The head is of the last slot that anything is known of.
+        // The head is in the last slot that anything is known about.
         let newest = self.slots.last_key_value().map_or(slot, |(last, _)| *last);
         let is_forgotten = slot.0.saturating_add(SLOTS_MAX) < newest.max(horn.finality().head).0;
         match vote {

@@ -30,30 +30,30 @@ use std::ops::Range;
 const NODES: u32 = 3;
 const VALIDATORS: u32 = 48;
 const LATENCY_NS: u64 = 30_000_000;
-/// Whom messages of the first node come from; those of the others are next to it.
+/// The sender of the first node's messages. Those of the other nodes are next to it.
 const NODE: Peer = Peer(9);
 const NODES_MAX: u64 = 16;
 const GENESIS: Time = Time::from_millis(10_000);
 
-/// What happens to a node in virtual time.
+/// An event for a node in virtual time.
 enum Event {
     Message(Peer, Topic, Token, Bytes),
     Finished(JobId, Outcome<Product>),
     Frame(Peer, Bytes),
     Left(Peer),
-    /// A peer's question, and its answer.
+    /// A peer's request, and its response.
     Asked(Peer, u64, Vec<u8>),
     Answered(Peer, u64, Option<Vec<Bytes>>),
     /// Time for a node to look for blocks that messages wait for.
     Look,
 }
 
-/// Under which number the others see a node.
+/// The peer number under which the others see a node.
 fn seen_as(index: usize) -> Peer {
     Peer(NODE.0 + index as u64)
 }
 
-/// One node and what it asked for.
+/// One node and what it requested.
 struct Node {
     engine: Option<Engine>,
     env: Env,
@@ -68,29 +68,29 @@ struct Node {
     kept: Vec<Kept>,
     doppelgangers: Vec<Doppelganger>,
     raised: Vec<Shown>,
-    /// Somebody has the keys of another node.
+    /// Whether some node in the world has the keys of another one.
     has_twin: bool,
     anchors: Vec<Anchor>,
     verdicts: BTreeMap<&'static str, u64>,
-    /// What was held against those who are no nodes.
+    /// Penalties of peers that are not nodes.
     points: BTreeMap<Peer, u32>,
-    /// When its one lane is free, and how long it takes for a vote, if it has only one.
+    /// When its only lane is free, and how long it takes for a vote, if it has just one.
     lane: Option<(Time, u64)>,
     now: Time,
-    /// Jobs take this much longer than their price says.
+    /// Jobs take this much longer than their price.
     slow_ns: u64,
     /// Reservations are not made.
     broken_disk: bool,
-    /// Whether it aggregates, as an operator has it.
+    /// Whether it aggregates, as set by an operator.
     aggregating: Aggregating,
-    /// What its clock shows beyond the true time, in nanoseconds.
+    /// By how much its clock is ahead of the true time, in nanoseconds.
     skew_ns: i64,
     /// Own votes by slot, with the time by its own clock at which they were sent.
     votes: BTreeMap<Slot, Vec<Time>>,
     recorder: Option<Recorder>,
     /// Its broadcasts, if it has any.
     caster: Option<cast::Caster>,
-    /// Whom it asks for blocks, if it asks.
+    /// Its requests for blocks, if it makes any.
     asker: Option<fetch::Asker>,
 }
 
@@ -167,7 +167,7 @@ impl Host for Node {
         };
         let mut at = self.now.saturating_add_ns(features.prior_ns + self.slow_ns);
         if let Some((free, vote_ns)) = &mut self.lane {
-            // Where a batch has bad inputs, each of its inputs is tested by itself.
+            // If a batch has bad inputs, each of its inputs is tested individually.
             let inputs_ns = u64::from(features.inputs) * *vote_ns;
             at = self.now.max(*free).saturating_add_ns(inputs_ns);
             *free = at;
@@ -230,9 +230,9 @@ struct World {
     queue: BTreeMap<(Time, u64), (usize, Event)>,
     sequence: u64,
     now: Time,
-    /// Even and odd nodes do not hear of each other.
+    /// Even and odd nodes do not hear each other.
     parted: bool,
-    /// What gossip loses: from when until when, of which kind, on the way to which node.
+    /// What gossip loses: the period, the kind, and the receiving node.
     lost: Option<(Range<Time>, Kind, usize)>,
 }
 
@@ -254,7 +254,7 @@ fn config_of(scheme: &Model, epoch_slots: u64, fan_out: &[u16]) -> (Config, Sche
     (config, info)
 }
 
-/// The roles of a node of so many, each of which hosts every so many validators.
+/// The roles of one of this many nodes, each of which hosts every n-th validator.
 fn horn(index: u32, nodes: u32, epoch_slots: u64) -> Horn {
     let scheme = Model::new(CostTable::example()).unwrap();
     let (config, info) = config(&scheme, epoch_slots);
@@ -361,7 +361,7 @@ impl World {
         self.carry_out(index);
     }
 
-    /// What a node wants done begins its way.
+    /// Starts to carry out a node's side effects.
     fn carry_out(&mut self, index: usize) {
         for (at, job, outcome) in std::mem::take(&mut self.nodes[index].finished) {
             let took_ns = at.since_ns(self.nodes[index].now);
@@ -397,7 +397,7 @@ impl World {
             let deadlines = self.nodes.iter().enumerate().filter_map(|(index, node)| {
                 let engine = node.engine.as_ref()?.next_deadline();
                 let at = engine.into_iter().chain(node.cast_deadline()).min()?;
-                // By true time; one that its clock has passed is due now.
+                // By true time. A deadline that its clock has passed is due now.
                 Some((shifted(at, -node.skew_ns).max(self.now), index))
             });
             let deadline = deadlines.min();
@@ -502,7 +502,7 @@ fn every_duty_is_done_and_the_chain_finalises() {
     assert_eq!(duties.late, 0);
 }
 
-/// One level, where a committee is a cell, and three and four, with groups of cells between.
+/// One level, where a committee is a cell, and three and four, with groups of cells in between.
 #[test]
 fn duties_are_done_on_every_number_of_levels() {
     for fan_out in [&[][..], &[2, 2], &[2, 2, 2]] {
@@ -527,7 +527,7 @@ fn duties_are_done_on_every_number_of_levels() {
     }
 }
 
-/// Blocks of one piece of evidence, which is made a slot ahead: duties are judged when it can be there.
+/// Blocks with a single piece of evidence, made a slot ahead. Duties are judged when it can be included.
 #[test]
 fn duties_are_done_with_blocks_of_one_evidence() {
     let mut table = CostTable::example();
@@ -587,7 +587,7 @@ fn votes_and_aggregates_are_kept_once_each() {
 
 #[test]
 fn a_node_whose_keys_are_in_use_elsewhere_signs_nothing_and_one_that_came_back_does() {
-    // Node 1 came back at the end of slot 3 and signed before; the last one is a second node 2.
+    // Node 1 came back at the end of slot 3 and had signed before. The last one is a second node 2.
     let mut world = World::new();
     world.run_until(slot_start(3).saturating_add_ns(3_000_000_000));
     let blocks: Vec<Bytes> = world.nodes[0].blocks.values().cloned().collect();
@@ -654,7 +654,7 @@ fn a_slow_node_is_late_and_its_votes_are_told_apart() {
     let slow = &world.nodes[2].judged;
     let in_time: u64 = slow.iter().map(|judged| judged.vote.done).sum();
     assert_eq!(in_time, 0, "{slow:?}");
-    // A block that comes after the votes costs the votes of its slot: they name its parent.
+    // A block that arrives after the votes costs the votes of its slot, because they name its parent.
     let others = world.nodes[0].judged.iter();
     let mut own_slots = others.filter(|judged| judged.slot.0 % u64::from(NODES) != 2);
     assert!(

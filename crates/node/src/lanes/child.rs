@@ -1,7 +1,7 @@
-//! What a child process of a prove lane makes its environment of, and the child's side.
+//! How a child process of a prove lane builds its environment, and the child's side.
 //!
-//! A child gets public things only: what its embedder says of scheme and keys, and the committees
-//! of the epochs that are prepared. Key tables are made there again.
+//! A child gets only public data: scheme and keys from its embedder, and the committees of the
+//! prepared epochs. It recreates the key tables itself.
 
 use crate::committees;
 use alphorn_scheme::{BRANCHES_MAX, Ctx, EPOCHS_MAX, Env, Scratch, Work};
@@ -9,9 +9,9 @@ use alphorn_types::{Assignment, DecodeError, Reader, Writer};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Bytes of scheme and keys at most.
+/// Maximum bytes for scheme and keys.
 const BASE_BYTES_MAX: usize = 256 << 20;
-/// Key tables at most: as many as an [`Env`] keeps.
+/// Maximum number of key tables: as many as an [`Env`] keeps.
 const TABLES_MAX: u32 = (EPOCHS_MAX + BRANCHES_MAX) as u32;
 
 /// The bytes of a child's environment: the embedder's own, then each epoch's committees.
@@ -39,13 +39,14 @@ fn decode(bytes: &[u8]) -> Result<(Vec<u8>, Vec<Assignment>), String> {
     Ok((base, assignments))
 }
 
-/// What a child makes the same environment of: `base`, and the committees of the key tables.
+/// The data from which a child builds the same environment: `base`, and the committees of the key
+/// tables.
 pub(super) fn setup(base: &[u8], env: &Env) -> Arc<[u8]> {
     encode(base, env.assignments()).into()
 }
 
 /// Serves the prove lane that started this process, until it closes standard input. `make` builds
-/// scheme and registry from the bytes that the node was given for its children; no signers.
+/// scheme and registry, without signers, from the bytes that the node passes to its children.
 pub fn serve_child(make: impl FnOnce(&[u8]) -> Result<Env, String>) -> ExitCode {
     alphorn_worker::serve_child::<Work>(|setup| environment(setup, make))
 }
@@ -55,7 +56,7 @@ fn environment(
     make: impl FnOnce(&[u8]) -> Result<Env, String>,
 ) -> Result<Env, String> {
     let (base, assignments) = decode(setup)?;
-    // The worker verifies what it delivers.
+    // The worker verifies its results.
     let mut env = make(&base)?.with_self_verify(false);
     let mut scratch = Scratch::default();
     for assignment in assignments {

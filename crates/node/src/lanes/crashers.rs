@@ -1,4 +1,4 @@
-//! Votes through the roles over a real worker: those that crash their verifier, and one that is alone.
+//! Votes passed through the roles over a real worker: some that crash their verifier, and a lone one.
 
 use super::{Lanes, Pool};
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 const VALIDATORS: u32 = 8;
 const SLOT: Slot = Slot(1);
-/// The first byte of a signature at which the verifier panics.
+/// The first byte of a signature that makes the verifier panic.
 const DEADLY: u8 = 0xee;
 
-/// The model, whose verifier does not survive one kind of signature.
+/// The model, with a verifier that does not survive one kind of signature.
 struct Fragile(Model);
 
 impl Scheme for Fragile {
@@ -141,7 +141,7 @@ struct Observer {
     published: Vec<Topic>,
 }
 
-/// Lets everything be signed.
+/// Permits every signature.
 struct Permissive;
 
 impl Watermark for Permissive {
@@ -200,7 +200,7 @@ impl Observer {
         }
     }
 
-    /// Goes to a time, and does all that is due there.
+    /// Advances to a time, and runs everything due until then.
     fn run_to(&mut self, time: Time) {
         self.now = time;
         let until = Instant::now() + Duration::from_secs(20);
@@ -220,7 +220,7 @@ impl Observer {
         }
     }
 
-    /// Hands in the vote of a validator from the peer of its number, under such a signature.
+    /// Submits the vote of a validator, from the peer with its number, with a modified signature.
     fn offer(&mut self, token: u64, voter: u32, signed: impl FnOnce(Bytes) -> Bytes) {
         let (horn, validator) = (&self.horn, Validator(voter));
         let vote = horn.chain().vote(SLOT, &horn.head()).unwrap();
@@ -258,15 +258,15 @@ impl Observer {
     }
 }
 
-/// The same with another first byte.
+/// The same signature with a different first byte.
 fn spoilt(signature: Bytes, first: u8) -> Bytes {
     let mut bytes = signature.to_vec();
     bytes[0] = first;
     bytes.into()
 }
 
-/// A vote that crashes its verifier is in one batch with a forged and an honest one: at first, when the worker
-/// searches for it, and again when the worker knows it.
+/// A vote that crashes its verifier is in one batch with a forged and an honest one: at first, while the worker
+/// searches for it, and again once the worker knows it.
 #[test]
 fn a_vote_that_crashes_its_verifier_has_no_forged_one_accepted() {
     let mut node = Observer::new();
@@ -293,8 +293,7 @@ fn a_vote_that_crashes_its_verifier_has_no_forged_one_accepted() {
     node.pool.shutdown();
 }
 
-/// Seven of the eight members of a cell are silent, and evidence is a proof: the vote of the last one counts all
-/// the same.
+/// Seven of the eight members of a cell are silent, and evidence is a proof. The vote of the last one still counts.
 #[test]
 fn the_only_vote_of_a_cell_becomes_an_aggregate() {
     let mut table = CostTable::example();

@@ -1,4 +1,4 @@
-//! The lanes of a node over the worker.
+//! The lanes of a node, on top of the worker.
 
 use super::child;
 use super::{Ended, Lanes, Troubles};
@@ -12,34 +12,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Sessions whose opening is remembered; the worker bounds how many are open.
+/// Sessions whose opening is remembered. The worker bounds how many are open.
 const SESSIONS_MAX: usize = 256;
-/// Validators of a job of no value: long enough for a prove lane.
+/// Validators of a filler job: enough for a prove lane.
 const FILLER_VALIDATORS: u32 = 1 << 20;
 /// How long running jobs may take to stop.
 const GRACE: Duration = Duration::from_millis(800);
 
-/// A job that the worker has.
+/// A job submitted to the worker.
 #[derive(Clone, Copy)]
 struct Known {
-    /// The protocol's number.
+    /// The protocol's job number.
     job: JobId,
     op: &'static str,
 }
 
 #[derive(Default)]
 struct Book {
-    /// Jobs of no value, see [`Pool::saturate`].
+    /// Filler jobs, see [`Pool::saturate`].
     fillers: BTreeSet<JobId>,
-    /// By the worker's number.
+    /// By the worker's job number.
     known: BTreeMap<JobId, Known>,
-    /// Sessions that were opened, with their `soft` and `hard`, and the order of their opening.
+    /// Opened sessions with their `soft` and `hard`, and the order of their opening.
     opened: BTreeMap<SessionId, (Time, Time)>,
     order: VecDeque<SessionId>,
 }
 
-/// Protocol time, as the node's loop said it last and as it went on since. The lanes read no wall
-/// clock: that may jump, which the loop's clock doubts.
+/// Protocol time, as last set by the node's loop and advanced since. The lanes read no wall clock, because it may jump,
+/// which the loop's clock filters.
 struct LaneTime {
     begin: Instant,
     /// Protocol time at `begin`, in nanoseconds.
@@ -69,16 +69,16 @@ impl LaneTime {
     }
 }
 
-/// The environment that the next key table is put into.
+/// The environment that receives the next key table.
 struct Tables {
     worker: Arc<Worker<Work>>,
     env: Mutex<Env>,
-    /// What the embedder tells children.
+    /// Setup data that the embedder passes to children.
     base: Option<Arc<[u8]>>,
 }
 
 impl Tables {
-    /// Puts a key table into the environment of all jobs to come, here and in children.
+    /// Adds a key table to the environment of all future jobs, here and in children.
     fn take(&self, epoch: Epoch, keys: Keys) {
         let mut env = self.env.lock().unwrap_or_else(PoisonError::into_inner);
         env.insert_keys(epoch, keys);
@@ -87,7 +87,7 @@ impl Tables {
     }
 }
 
-/// The end of a job, which is given when this is dropped, however that comes.
+/// The end of a job, reported when this is dropped, however that happens.
 struct Ending {
     ended: Option<Ended>,
     apart: Arc<Mutex<VecDeque<Ended>>>,
@@ -103,22 +103,22 @@ impl Drop for Ending {
     }
 }
 
-/// The lanes of a node over the worker.
+/// The lanes of a node, on top of the worker.
 pub struct Pool {
     worker: Arc<Worker<Work>>,
     time: Arc<LaneTime>,
     prove_lanes: u16,
     tables: Arc<Tables>,
-    /// Jobs that ended elsewhere; no more than key tables are made at a time.
+    /// Jobs that ended elsewhere. No more than key tables are made at a time.
     apart: Arc<Mutex<VecDeque<Ended>>>,
     wake: Arc<dyn Fn() + Send + Sync>,
     book: Mutex<Book>,
 }
 
 impl Pool {
-    /// Starts the lanes, whose time is that of [`Lanes::keep_time`]: until it is told there are no
-    /// deadlines. `wake` is called after a job ended. If the configuration has a child
-    /// command, its `setup` is what [`serve_child`](super::serve_child) hands to its caller there.
+    /// Starts the lanes, which use the time of [`Lanes::keep_time`]. Until that is set there are no deadlines. `wake`
+    /// is called after a job ended. If the configuration has a child command, its `setup` is what
+    /// [`serve_child`](super::serve_child) passes to its caller there.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -162,18 +162,17 @@ impl Pool {
         })
     }
 
-    /// How the worker is.
+    /// Status of the worker.
     #[cfg(test)]
     pub(crate) fn status(&self) -> alphorn_worker::Status {
         self.worker.status()
     }
 
-    /// From now on keeps the prove lanes busy whenever nothing of value is there for them, to see
-    /// what duties suffer: committees of 2^20 validators are drawn again and again, at the priority
-    /// of late groups.
+    /// Keeps the prove lanes busy from now on whenever they have no useful work, to see how duties suffer. Committees
+    /// of 2^20 validators are drawn repeatedly, at the priority of late groups.
     ///
     /// # Errors
-    /// Why the worker takes no job.
+    /// Why the worker rejects a job.
     pub fn saturate(&self) -> Result<(), SubmitError> {
         let mut book = self.book();
         // One runs on each lane, and one waits.
@@ -212,8 +211,8 @@ impl Pool {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the session of a job, or widens it: a session has jobs of several phases, and none
-    /// may be bounded by another's.
+    /// Opens the session of a job, or widens it: a session has jobs of several phases, and none may be limited by
+    /// another's bounds.
     fn open(&self, book: &mut Book, spawn: &Spawn) {
         let before = book.opened.get(&spawn.session).copied();
         let (soft, hard) = before.map_or((spawn.soft, spawn.hard), |(soft, hard)| {
@@ -224,12 +223,12 @@ impl Pool {
         }
         let session = Session {
             id: spawn.session,
-            // What comes next begins when this should be over: lanes are kept free for it.
+            // The next session begins when this one should be over, so lanes are kept free for it.
             open: soft,
             soft,
             hard,
         };
-        // A session that finds no room still has jobs with bounds of their own.
+        // Jobs of a session that finds no room still have their own bounds.
         let _ = self.worker.open(session);
         if book.opened.insert(spawn.session, (soft, hard)).is_some() {
             return;
@@ -242,9 +241,9 @@ impl Pool {
         book.order.push_back(spawn.session);
     }
 
-    /// Takes the key table of a job that ended, which gives the end back; or none, if that comes later. The
-    /// set-up of children has the public keys of all validators, which takes long to copy: that is done on a
-    /// thread of its own, and the job ends when the table is there.
+    /// Takes the key table of a finished job. Returns the end, or none if it follows later. The setup of children
+    /// contains the public keys of all validators, which take long to copy. This is done on a separate thread, and the
+    /// job ends when the table is there.
     fn take_keys(&self, epoch: Epoch, keys: Keys, ended: Ended) -> Option<Ended> {
         if self.tables.base.is_none() {
             self.tables.take(epoch, keys);
@@ -257,7 +256,7 @@ impl Pool {
         };
         let tables = self.tables.clone();
         let thread = std::thread::Builder::new().name("alphorn-keys".into());
-        // Without a thread the job has ended and its table is not there: it is prepared again.
+        // Without a thread, the job has ended without its table, and it is prepared again.
         let _ = thread.spawn(move || {
             let _ending = ending;
             tables.take(epoch, keys);
@@ -270,14 +269,14 @@ impl Pool {
         apart.pop_front()
     }
 
-    /// The next job of value that ended in the worker, with its key table.
+    /// The next useful job that ended in the worker, with its key table.
     fn finished(&self) -> Option<(Ended, Option<(Epoch, Keys)>)> {
         let (finished, known) = {
             let mut book = self.book();
             loop {
                 let finished = self.worker.try_recv()?;
                 if book.fillers.remove(&finished.job) {
-                    // A worker that takes nothing has more important work, or ends.
+                    // A worker that rejects this has more important work, or is shutting down.
                     let _ = self.fill(&mut book);
                 } else if let Some(known) = book.known.remove(&finished.job) {
                     break (finished, known);
@@ -320,7 +319,7 @@ impl Lanes for Pool {
             client: 0,
             session: spawn.session,
             group: spawn.group,
-            // The protocol asks once for what it wants; each of its jobs is answered.
+            // The protocol asks only once for what it wants, and each of its jobs gets a result.
             replaces: None,
             class: spawn.class,
             soft: spawn.soft,
@@ -390,7 +389,7 @@ mod tests {
     use alphorn_worker::ChildCommand;
     use std::sync::atomic::AtomicI64;
 
-    /// The machine's clocks, of which the wall clock is wrong by so many nanoseconds.
+    /// The host's clocks, with a wall clock that is wrong by this many nanoseconds.
     struct Wrong {
         machine: Machine,
         by_ns: Arc<AtomicI64>,
@@ -414,7 +413,7 @@ mod tests {
         Pool::start(env, WorkerConfig::default(), || ()).unwrap()
     }
 
-    /// A short job of the first session whose bounds are so many milliseconds from now.
+    /// A short job of the first session whose bounds are this many milliseconds from now.
     fn spawn(now: Time, job: u64, soft_ms: u64, hard_ms: u64) -> Spawn {
         let slot = Slot(1);
         Spawn {
@@ -448,7 +447,7 @@ mod tests {
         let pool = pool();
         pool.submit(spawn(pool.time.now(), 1, 1, 5_000)).unwrap();
         end(&pool);
-        // The first one's `soft` is over.
+        // The first one's `soft` has passed.
         std::thread::sleep(Duration::from_millis(20));
         pool.submit(spawn(pool.time.now(), 2, 10_000, 20_000))
             .unwrap();
@@ -459,7 +458,7 @@ mod tests {
         assert_eq!(ended.run.map(|run| run.inputs), Some(1));
     }
 
-    /// The set-up of children is made while somebody holds the environment: the loop goes on meanwhile.
+    /// The setup of children is made while another thread holds the environment. The loop continues in the meantime.
     #[test]
     fn a_key_table_for_children_holds_nobody_up_and_is_there_when_its_job_has_ended() {
         let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
@@ -497,7 +496,7 @@ mod tests {
         let pool = pool();
         pool.saturate().unwrap();
         let until = Instant::now() + Duration::from_secs(20);
-        // Three of them have ended by then, each of which was followed by another.
+        // Three of them have ended by then, and each was followed by another.
         while pool.status().counts.done < 3 {
             assert!(pool.poll().is_none(), "nobody asked for it");
             assert!(Instant::now() < until, "the lanes stand still");
@@ -510,12 +509,12 @@ mod tests {
         pool.shutdown();
     }
 
-    /// The wall clock jumps by a day in both directions, and comes back: jobs of meanwhile and of
-    /// afterwards are bounded as if it had not.
+    /// The wall clock jumps by a day in both directions, and comes back. Jobs during and after that are bounded as if
+    /// it had not.
     #[test]
     fn a_wall_clock_that_jumps_does_not_end_jobs() {
         let day_ns = 86_400_000_000_000;
-        // Never what the machine's own clock says, so that nothing may go by that.
+        // Far from the host's own clock, so that nothing can rely on that.
         let right_ns = -1_000 * day_ns;
         let by_ns = Arc::new(AtomicI64::new(right_ns));
         let source = Wrong {
@@ -528,7 +527,7 @@ mod tests {
         for wrong_ns in [0, day_ns, 0, -day_ns, 0] {
             by_ns.store(right_ns + wrong_ns, Ordering::Relaxed);
             for _ in 0..3 {
-                // As the node's loop does at each of its turns.
+                // As the node's loop does in each of its turns.
                 let (now, _) = clock.now(|_| None);
                 pool.keep_time(clock.running_now());
                 job += 1;
@@ -539,7 +538,7 @@ mod tests {
                 assert!(!ended.late, "{ended:?}");
             }
         }
-        // Nor does time stand still.
+        // Time does not stand still either.
         let (now, _) = clock.now(|_| None);
         pool.keep_time(clock.running_now());
         let error = pool.submit(spawn(now.saturating_sub_ns(60_000_000_000), 0, 1, 1));

@@ -1,5 +1,5 @@
-//! Own messages for which the network's queue has no room at the moment: a signing job gives the votes of a
-//! whole committee at once, and there may be more of them than the queue takes.
+//! Own messages for which the network's queue currently has no room. A signing job produces the votes of a whole
+//! committee at once, which may be more than the queue holds.
 
 use alphorn_net::Refused;
 use alphorn_proto::horn::Horn;
@@ -8,14 +8,14 @@ use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
 use std::collections::VecDeque;
 
-/// How much may wait.
+/// Limits on what may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) messages: usize,
     pub(crate) bytes: usize,
 }
 
-/// Messages that wait besides the votes of local validators: their aggregates, collections and blocks.
+/// Messages that wait in addition to the votes of local validators: their aggregates, collections and blocks.
 const OTHERS_MAX: usize = 1_024;
 
 impl Bounds {
@@ -30,7 +30,7 @@ impl Bounds {
         }
     }
 
-    /// The memory that this is, in bytes.
+    /// The maximum memory for that, in bytes.
     pub(crate) fn memory_max(self) -> u64 {
         (self.bytes + self.messages * size_of::<Waiting>()) as u64
     }
@@ -45,7 +45,7 @@ struct Waiting {
 /// See the [module](self).
 pub(crate) struct Outgoing {
     bounds: Bounds,
-    /// The present one.
+    /// The current slot.
     slot: Slot,
     waiting: VecDeque<Waiting>,
     bytes: usize,
@@ -61,8 +61,8 @@ impl Outgoing {
         }
     }
 
-    /// Gives the network a message, after all that wait; keeps it where there is no room. How many are given
-    /// up.
+    /// Sends a message to the network, after all that are waiting, and keeps it if there is no room. Returns how many
+    /// were dropped.
     pub(crate) fn send(
         &mut self,
         topic: Topic,
@@ -73,7 +73,7 @@ impl Outgoing {
             match put(topic, data.clone()) {
                 Ok(()) => return 0,
                 Err(Refused::Full { .. }) => {}
-                // It never takes this one.
+                // It will never accept this one.
                 Err(_) => return 1,
             }
         }
@@ -87,8 +87,7 @@ impl Outgoing {
         0
     }
 
-    /// Offers the network what waits, in its order, and gives up what was made in a slot that is over. How
-    /// many are given up.
+    /// Offers waiting messages to the network in order, and drops those from past slots. Returns how many were dropped.
     pub(crate) fn offer(
         &mut self,
         slot: Slot,
@@ -126,7 +125,7 @@ mod tests {
         Bytes::from([number; 10].as_slice())
     }
 
-    /// A network whose queue takes so many more.
+    /// A network whose queue accepts this many more.
     #[derive(Default)]
     struct Net {
         room: usize,
@@ -162,7 +161,7 @@ mod tests {
         assert_eq!((0..5).map(|n| net.send(&mut outgoing, n)).sum::<u64>(), 0);
         assert_eq!(net.taken, [0, 1]);
         net.room = 2;
-        // There is room again, and one that is new overtakes none.
+        // There is room again, and a new message overtakes none.
         assert_eq!(net.send(&mut outgoing, 5), 0);
         assert_eq!(net.offer(&mut outgoing, 3), 0);
         assert_eq!(net.taken, [0, 1, 2, 3]);

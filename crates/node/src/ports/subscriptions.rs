@@ -1,4 +1,4 @@
-//! Which topics are wanted of the network, and which it was asked for: they differ while its queue is full.
+//! The topics that are wanted, and those requested from the network. They differ while its queue is full.
 
 use alphorn_net::Refused;
 use alphorn_proto::wire::Topic;
@@ -9,19 +9,19 @@ use std::collections::BTreeSet;
 pub(crate) struct Subscriptions {
     wanted: BTreeSet<Topic>,
     taken: BTreeSet<Topic>,
-    /// Some found no room.
+    /// Some requests found no room.
     is_behind: bool,
 }
 
 impl Subscriptions {
-    /// From now on exactly these are wanted.
+    /// Sets exactly these topics as wanted from now on.
     pub(crate) fn want(&mut self, topics: &BTreeSet<Topic>) {
         self.wanted.clone_from(topics);
         self.is_behind = true;
     }
 
-    /// Offers the network what it was not asked for yet: topics to receive (true), or to receive no more.
-    /// How many it did not take.
+    /// Offers the network the outstanding changes: topics to subscribe to (true), or to unsubscribe from. Returns how
+    /// many it did not accept.
     pub(crate) fn offer(&mut self, mut put: impl FnMut(Topic, bool) -> Result<(), Refused>) -> u64 {
         if !std::mem::take(&mut self.is_behind) {
             return 0;
@@ -41,11 +41,11 @@ impl Subscriptions {
             let put = put(topic, is_wanted);
             refused += u64::from(put.is_err());
             if matches!(put, Err(Refused::Full { .. })) {
-                // What follows finds no room either. It is offered again, all of it.
+                // The following ones find no room either. All of them are offered again.
                 self.is_behind = true;
                 return refused + changes.count() as u64;
             }
-            // What is no topic of the network never is.
+            // A topic that is not one of the network's never becomes one.
             match is_wanted {
                 true => self.taken.insert(topic),
                 false => self.taken.remove(&topic),
@@ -70,7 +70,7 @@ mod tests {
         cells.map(topic).collect()
     }
 
-    /// A network whose queue takes so many at a time.
+    /// A network whose queue accepts this many at a time.
     #[derive(Default)]
     struct Net {
         room: usize,
@@ -104,7 +104,7 @@ mod tests {
         subscriptions.want(&first);
         let offered = [(); 4].map(|()| net.drained(&mut subscriptions));
         assert_eq!((offered, &net.received), ([5, 2, 0, 0], &first));
-        // Those of the next epoch come, others go, and it changes once more before all is done.
+        // Topics of the next epoch are added, others removed, and there is one more change before all is done.
         subscriptions.want(&votes(6..12));
         assert_eq!(net.drained(&mut subscriptions), 7);
         let last = votes(4..10);
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(net.received, last);
     }
 
-    /// What can never be taken is not tried for ever.
+    /// A topic that can never be accepted is not retried for ever.
     #[test]
     fn what_is_no_topic_of_the_network_is_offered_once() {
         let mut subscriptions = Subscriptions::default();

@@ -1,4 +1,4 @@
-//! Bytes of what a record holds: everything that came to the state machines of a node, in order.
+//! Wire format of a record: all inputs to the state machines of a node, in order.
 
 use crate::committees::{self, CommitteesError};
 use alphorn_proto::chain::ANCHOR_BYTES_MAX;
@@ -8,10 +8,10 @@ use alphorn_scheme::{Bytes, JobId, Outcome, Product, Signatures};
 use alphorn_types::{Cell, DecodeError, Epoch, Reader, Time, Unit, Writer};
 use std::sync::Arc;
 
-/// Longest entry, in bytes: the state from which a chain begins. Messages and the committees of the most
+/// Longest entry, in bytes: the state from which a chain starts. Messages and the committees of the largest number of
 /// validators take half of it.
 pub(super) const ENTRY_BYTES_MAX: u32 = ANCHOR_BYTES_MAX as u32 + 8;
-/// Bad inputs of one job at most.
+/// Maximum number of bad inputs of one job.
 const BAD_MAX: u32 = 1 << 20;
 /// Longest reason, in bytes.
 const REASON_BYTES_MAX: usize = 64 << 10;
@@ -19,40 +19,40 @@ const REASON_BYTES_MAX: usize = 64 << 10;
 /// One entry.
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// Where the chain begins, before all else.
+    /// Where the chain starts, before everything else.
     Anchor(Bytes),
     /// A block of an earlier run, before the first input.
     Restored(Bytes),
     /// An input at its time.
     Input(Time, Input),
-    /// So many inputs came, and this is the digest of all that followed from them.
+    /// The number of inputs so far, and the digest of all their effects.
     Mark(Mark),
-    /// The same, and nothing comes after it: with SHA-256 of all bytes before.
+    /// The same as the last entry, with the SHA-256 of all bytes before it.
     End(Mark, [u8; 32]),
 }
 
-/// Where a run stands.
+/// The position of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     /// Inputs so far.
     pub inputs: u64,
-    /// SHA-256 of all that the machines wanted done, in order.
+    /// SHA-256 of all effects that the state machines requested, in order.
     pub outputs: [u8; 32],
 }
 
-/// Bytes that are no entry.
+/// Bytes that are not an entry.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
     /// They end too early, or a number is too large.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Committees are none.
+    /// The committees are invalid.
     #[error("committees: {0}")]
     Committees(#[from] CommitteesError),
-    /// A reason is no text.
+    /// A reason is not text.
     #[error("a reason of {0} bytes is no text")]
     Text(usize),
-    /// Signatures are not all of one length.
+    /// The signatures do not all have the same length.
     #[error("{bytes} bytes are no signatures of {each} bytes")]
     Signatures {
         /// All bytes.
@@ -63,7 +63,7 @@ pub enum EntryError {
 }
 
 impl Entry {
-    /// The bytes of an input; none for what a node's loop never takes.
+    /// Encodes an input. None for inputs that a node's loop never takes.
     pub(super) fn encode_input(now: Time, input: &Input) -> Option<Vec<u8>> {
         let mut w = Writer::with_capacity(64);
         w.u8(1);
@@ -145,8 +145,8 @@ fn unknown(what: &'static str, value: u8) -> EntryError {
     DecodeError::UnknownTag { what, value }.into()
 }
 
-/// A time of an input. None is later than the year 2262: at the end of time slots have no end, and the
-/// machines would walk on for ever.
+/// The time of an input. None is later than the year 2262: at the end of time slots have no end, and the state machines
+/// would advance for ever.
 fn time(r: &mut Reader<'_>) -> Result<Time, EntryError> {
     const NANOS_MAX: u64 = u64::MAX / 2;
     let value = r.u64()?;

@@ -1,4 +1,4 @@
-//! A host that digests what is wanted done, on its way to the one that does it.
+//! A host that digests effects on their way to the host that carries them out.
 
 use super::entry::put_topic;
 use crate::engine::{Doppelganger, Host, Judged, Kept};
@@ -12,14 +12,14 @@ use alphorn_types::{Slot, Writer};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
-/// Digests, and passes on to a host if there is one.
+/// Digests effects, and passes them on to a host if there is one.
 pub(super) struct Watch<'a> {
     pub(super) host: Option<&'a mut dyn Host>,
     pub(super) digest: &'a mut Sha256,
 }
 
 impl Watch<'_> {
-    /// Digests an effect: its number, and bytes that tell it from all others of that number.
+    /// Digests an effect: its number, and bytes that distinguish it from all others of that number.
     fn note(&mut self, kind: u8, write: impl FnOnce(&mut Writer)) {
         let mut w = Writer::with_capacity(128);
         write(&mut w);
@@ -198,7 +198,7 @@ impl Host for Watch<'_> {
     }
 
     fn keep_anchor(&mut self, anchor: Anchor) {
-        // What it says follows from the inputs.
+        // Its contents follow from the inputs.
         self.note(13, |w| w.u64(anchor.finalised().slot.0));
         if let Some(host) = &mut self.host {
             host.keep_anchor(anchor);

@@ -1,4 +1,4 @@
-//! Broadcasts beside the protocol: what each has for the other.
+//! Exchange of messages between broadcasts and the protocol.
 
 use super::Node;
 use crate::cast::Broadcasts;
@@ -8,15 +8,15 @@ use alphorn_proto::Peer;
 use alphorn_types::Time;
 
 impl<C: Source> Node<C> {
-    /// Has the broadcasts take an input, and the protocol what came of it.
+    /// Passes an input to the broadcasts, and the resulting messages to the protocol.
     pub(super) fn cast(&mut self, now: Time, act: impl FnOnce(&mut dyn Broadcasts, &mut Ports)) {
         self.cast.follow(now, self.engine.horn());
         act(self.cast.as_mut(), &mut self.ports);
         self.settle(now);
     }
 
-    /// Carries over what protocol and broadcasts have for each other. A record has what was handed
-    /// in to the protocol, so it can be replayed without broadcasts.
+    /// Exchanges pending items between protocol and broadcasts. A record contains what was passed
+    /// to the protocol, so it can be replayed without broadcasts.
     pub(super) fn settle(&mut self, now: Time) {
         loop {
             if let Some((token, verdict)) = self.ports.verdicts.pop_front() {

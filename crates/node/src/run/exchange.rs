@@ -1,4 +1,4 @@
-//! Questions to peers and theirs: where they stand, and blocks.
+//! Requests to and from peers: status and blocks.
 
 use super::Node;
 use crate::archive::Wanted;
@@ -13,22 +13,22 @@ use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Bytes;
 use alphorn_types::{Slot, Time};
 
-/// Points against a peer whose answer is none.
+/// Penalty for a peer whose response is invalid.
 const BAD_ANSWER: u32 = 10;
-/// How often the loop looks for blocks that messages wait for: a flood of messages does not have it
-/// look after each of them.
+/// How often the loop looks for blocks that messages wait for. A flood of messages must not trigger a look after each
+/// of them.
 const FETCH_EVERY_NS: u64 = 5_000_000;
 
-/// Answers a question. Where there is no room for the answer it says so, and the asker turns to somebody
-/// else at once.
+/// Responds to a request. If there is no room for the response, it says so, and the requester asks another peer at
+/// once.
 fn respond(net: &Handle, channel: u64, answer: Result<Vec<Bytes>, u8>) {
     if net.respond(channel, answer).is_err() {
         let _ = net.respond(channel, Err(CODE_BUSY));
     }
 }
 
-/// Whether an answer with blocks can be sent. One of many blocks is long, or may be: who leaves one unread and
-/// asks on would have the disk read for nothing.
+/// Whether a response with blocks can be sent. A response with many blocks is long, or may be. Without this check, a
+/// peer that leaves one unread and keeps asking would cause useless disk reads.
 fn is_worth_reading(net: &Handle, channel: u64, wanted: Wanted) -> bool {
     let is_range = matches!(wanted, Wanted::Range { .. });
     net.has_room(channel) && !(is_range && net.has_long(channel))
@@ -103,7 +103,7 @@ impl<C: Source> Node<C> {
         let Some(wanted) = wanted else {
             return respond(&net, channel, Err(CODE_BUSY));
         };
-        // The archive reads from a disk what is not sent then.
+        // Otherwise the archive would read from disk what is never sent.
         if !is_worth_reading(&net, channel, wanted) {
             return respond(&net, channel, Err(CODE_BUSY));
         }
@@ -162,7 +162,7 @@ impl<C: Source> Node<C> {
         }
     }
 
-    /// A block that did not come by gossip passes the same checks.
+    /// A block that did not arrive by gossip passes the same checks.
     fn feed_block(&mut self, now: Time, from: Peer, data: Bytes) {
         let token = Token(self.token_next);
         self.token_next += 1;

@@ -1,4 +1,4 @@
-//! Blocks and messages of the last run, and votes that are handed in.
+//! Blocks and messages of the last run, and votes submitted locally.
 
 use super::Node;
 use crate::clock::Source;
@@ -9,11 +9,11 @@ use alphorn_proto::{Input, Token};
 use alphorn_scheme::Bytes;
 use alphorn_types::{Slot, Time};
 
-/// Messages of the last run that are taken at a time, so that a turn stays short.
+/// Messages of the last run processed at a time, so that a turn stays short.
 const RETURN_MAX: usize = 256;
 
 impl<C: Source> Node<C> {
-    /// Takes some messages of the last run, once there are committees to check them with.
+    /// Processes some messages of the last run, once there are committees to check them against.
     pub(super) fn take_returning(&mut self, now: Time) {
         let horn = self.engine.horn();
         let slot = self.slots.slot_at(now).unwrap_or(Slot(0));
@@ -32,13 +32,13 @@ impl<C: Source> Node<C> {
         }
     }
 
-    /// Takes a vote that was handed in over HTTP.
+    /// Processes a vote submitted over HTTP.
     pub(super) fn take_vote(&mut self, now: Time, data: Bytes, reply: Reply) {
         let kept = match self.read_vote(&data) {
             Ok(kept) if self.ports.locals.room() > 0 => kept,
             refused => {
                 let posted = refused.map_or_else(Posted::Refused, |_| Posted::Busy);
-                // Who asked may have gone.
+                // The requester may be gone.
                 let _ = reply.send(posted);
                 return;
             }
@@ -49,7 +49,7 @@ impl<C: Source> Node<C> {
         self.feed_local(now, token, topic, data);
     }
 
-    /// A vote with its topic, as it is kept.
+    /// A vote with its topic, as stored.
     fn read_vote(&self, data: &Bytes) -> Result<Kept, String> {
         let horn = self.engine.horn();
         let message = VoteMsg::decode(data, horn.format()).map_err(|error| error.to_string())?;

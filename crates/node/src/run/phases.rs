@@ -1,4 +1,4 @@
-//! When phases begin here, and how late: told wherever they are run, in whichever turn that is.
+//! Reports when phases begin here, and how late, in whichever turn they are run.
 
 use super::Node;
 use crate::clock::Source;
@@ -6,15 +6,15 @@ use crate::telemetry::Event;
 use alphorn_proto::slot::{Boundary, Phase, SlotClock};
 use alphorn_types::{Slot, Time};
 
-/// The phases that have begun by the protocol's time.
+/// The phases that have begun, by protocol time.
 #[derive(Debug)]
 pub(super) struct Phases {
-    /// The first one that was not told of.
+    /// The first phase not reported yet.
     next: Boundary,
 }
 
 impl Phases {
-    /// Those after a start, which falls into one.
+    /// The phases after a start, which falls into one.
     pub(super) fn after(slots: &SlotClock, start: Time) -> Self {
         let genesis = Boundary {
             slot: Slot(0),
@@ -26,8 +26,8 @@ impl Phases {
         Phases { next }
     }
 
-    /// The next phase that has begun, once, and by how many nanoseconds it is late. After a long sleep
-    /// only those of the last two slots, as the protocol runs no others.
+    /// Returns the next phase that has begun, once, and by how many nanoseconds it is late. After a long sleep only
+    /// those of the last two slots are returned, since the protocol runs no others.
     fn begun(&mut self, slots: &SlotClock, now: Time) -> Option<(Boundary, u64)> {
         let oldest = slots.slot_at(now)?.saturating_sub(1);
         if self.next.slot < oldest {
@@ -45,7 +45,7 @@ impl Phases {
 }
 
 impl<C: Source> Node<C> {
-    /// Tells of the phases that the next input runs.
+    /// Reports the phases that the next input runs.
     pub(super) fn tell_phases(&mut self, now: Time) {
         while let Some((boundary, lag_ns)) = self.phases.begun(&self.slots, now) {
             self.emit(Event::Phase { boundary, lag_ns });
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use alphorn_proto::slot::Timing;
 
-    /// What is told of at a time: slots, phases, milliseconds late.
+    /// What is reported at a given time: slots, phases, milliseconds late.
     fn told(phases: &mut Phases, slots: &SlotClock, ms: u64) -> Vec<(u64, Phase, u64)> {
         let begun = || phases.begun(slots, Time::from_millis(ms));
         let told = std::iter::from_fn(begun);
@@ -78,14 +78,14 @@ mod tests {
         assert_eq!(told(&mut phases, &slots, 9_999), []);
         assert_eq!(told(&mut phases, &slots, 10_003), [(0, Phase::Propose, 3)]);
         assert_eq!(told(&mut phases, &slots, 10_004), []);
-        // Messages keep the loop for longer than a phase: both are told of.
+        // Messages occupy the loop for longer than a phase: both are reported.
         let busy = [(0, Phase::Vote, 900), (0, Phase::Level(1), 100)];
         assert_eq!(told(&mut phases, &slots, 11_700), busy);
-        // A start in the middle of a phase is no late beginning of it.
+        // A start in the middle of a phase does not count as a late beginning of it.
         let mut phases = Phases::after(&slots, Time::from_millis(11_000));
         assert_eq!(told(&mut phases, &slots, 11_500), []);
         assert_eq!(told(&mut phases, &slots, 11_601), [(0, Phase::Level(1), 1)]);
-        // After an hour those of two slots.
+        // After an hour only those of two slots.
         let late = told(&mut phases, &slots, 3_610_000);
         assert_eq!(late.first(), Some(&(899, Phase::Propose, 4_000)));
         assert_eq!(late.last(), Some(&(900, Phase::Propose, 0)));

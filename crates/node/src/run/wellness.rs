@@ -1,4 +1,4 @@
-//! What time it is, what peers say of it, and whether all is well.
+//! The current time, peers' reports of it, and the node's health.
 
 use super::Node;
 use crate::clock::Source;
@@ -9,18 +9,18 @@ use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::sync::atomic::Ordering;
 
-/// An answer that took longer says too little of the time.
+/// A response that took longer says too little about the time.
 const ANSWER_NS_MAX: u64 = 2_000_000_000;
 
 impl<C: Source> Node<C> {
-    /// Protocol time, as of now.
+    /// The current protocol time.
     pub(super) fn keep_clock(&mut self) -> Time {
         let voices = &self.voices;
         let (now, step) = self.clock.now(|since_ns| voices.clock_ahead_ns(since_ns));
         self.ports.telemetry.at(now);
         if let Some(step) = step {
             self.emit(Event::ClockStep(step));
-            // Whatever they said before was said of a time that is doubted.
+            // Earlier reports referred to a time that is now in doubt.
             self.sync.ask_all();
         }
         if self.clock.has_changed() {
@@ -33,7 +33,7 @@ impl<C: Source> Node<C> {
         now
     }
 
-    /// A peer said where it stands, asked since then.
+    /// A peer reported its status, requested at `since_ns`.
     pub(super) fn hear(&mut self, now: Time, peer: Peer, status: &Status, since_ns: u64) {
         let at_ns = self.clock.monotonic_ns();
         let took_ns = at_ns.saturating_sub(since_ns);
@@ -47,14 +47,14 @@ impl<C: Source> Node<C> {
             let theirs = theirs.saturating_add(took_ns / 2);
             let clock_ns = ahead(theirs, now.as_nanos());
             let slot_ns = i64::try_from(self.slots.slot_ns()).unwrap_or(i64::MAX);
-            // Before the first blocks clocks alone tell.
+            // Before the first blocks only clocks say anything.
             let slots = ahead(status.head_slot.0, own).max(clock_ns / slot_ns.max(1));
             self.voices.said(peer, slots, clock_ns, at_ns);
             self.keep_hold();
         }
     }
 
-    /// Whether something outside of the signer forbids to sign.
+    /// Updates whether something outside the signer forbids signing.
     pub(super) fn keep_hold(&mut self) {
         self.ports.are_peers_behind = self.voices.are_behind(self.slots.slot_ns());
         self.ports.hold = match () {
@@ -94,7 +94,7 @@ impl<C: Source> Node<C> {
         }
     }
 
-    /// Tells of what is not well any more, or not well from now on.
+    /// Reports health problems that appeared or disappeared.
     pub(super) fn tell_health(&mut self, summary: &Summary) {
         if summary.files_rebuilt > self.rebuilt {
             self.rebuilt = summary.files_rebuilt;

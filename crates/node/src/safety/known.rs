@@ -1,5 +1,5 @@
-//! What a data folder knows of its marks besides the file that has them, and what follows if that is
-//! not the file that was there.
+//! What a data folder knows about its marks besides the file that holds them, and the handling of a file that does not
+//! match.
 
 use super::{KeyId, Opening, SafetyError, SafetyStore, storage};
 use crate::file::set_aside;
@@ -7,10 +7,10 @@ use alphorn_types::{Slot, Validator};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// How far the marks of a file are, as it is remembered outside of it.
+/// The position of a file's marks, as stored outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// Which file.
+    /// The file's ID.
     pub(crate) file: u64,
     /// The first slot that is not reserved.
     pub next: u64,
@@ -30,25 +30,24 @@ impl Witness {
     }
 }
 
-/// What a folder knows of its marks besides the file that has them.
+/// What a folder knows about its marks besides the file that holds them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
-    /// How far they were, as `node.redb` remembers it.
+    /// The position of the marks according to `node.redb`.
     pub(crate) witness: Option<Witness>,
-    /// A node ran in this folder before.
+    /// Whether a node ran in this folder before.
     pub(crate) was_used: bool,
-    /// Whether a new file is made where the one that should be there is missing, damaged or set back:
-    /// somebody vouches that no process has signed with these keys since the slot that is known.
+    /// Whether to create a new file if the expected one is missing, damaged or set back. The operator vouches that no
+    /// process has signed with these keys since the known slot.
     pub(crate) accept_new: bool,
 }
 
 impl SafetyStore {
-    /// Opens the file of a folder that remembers how far the marks were: a file that is missing, damaged or
-    /// set back is refused. With `accept_new` it is set aside and a new one made, in which no key
-    /// signs before the slot that is remembered, nor before the second one from now. The second is
-    /// why that was done, if it was.
+    /// Opens the file of a folder that remembers the position of the marks. A file that is missing, damaged or set back
+    /// is refused. With `accept_new` it is set aside and a new one created, in which no key signs before the remembered
+    /// slot, nor before the second one from now. The second result is the reason for that, if it was done.
     ///
-    /// `was_used` says whether the folder is one in which a node ran.
+    /// `was_used` says whether a node ran in the folder before.
     ///
     /// # Errors
     /// [`SafetyError`].

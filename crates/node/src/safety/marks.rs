@@ -13,14 +13,14 @@ const WATERMARK: TableDefinition<'_, (&[u8; 32], u8), &[u8]> = TableDefinition::
 /// Facts about the file itself.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-/// The layout of the file. A file of another one is refused, but for the first, whose marks had no
-/// checksum: they get one.
+/// The layout of the file. A file of another layout is refused, except the first, whose marks had
+/// no checksum and are given one.
 const SCHEMA: u64 = 2;
 const MARK_BYTES: usize = 24;
 /// A mark with the first bytes of SHA-256 over key, role and mark.
 const RECORD_BYTES: usize = MARK_BYTES + 8;
 
-/// The first bytes of SHA-256 over what a mark belongs to and says.
+/// The first bytes of SHA-256 over a mark's key, role and contents.
 fn checksum(key: &KeyId, role: u8, mark: &[u8]) -> [u8; 8] {
     let digest: [u8; 32] = Sha256::new()
         .chain_update(key)
@@ -36,7 +36,7 @@ fn checksum(key: &KeyId, role: u8, mark: &[u8]) -> [u8; 8] {
 /// How far a key was used in a role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The least slot that was not reserved.
+    /// The lowest slot that was not reserved.
     pub(super) slot_next: u64,
     /// The greatest source of a vote.
     source_max: u64,
@@ -62,7 +62,7 @@ impl Mark {
         })
     }
 
-    /// The mark after votes that the network shows, which this file does not know of.
+    /// The mark after votes that the network shows and this file does not know of.
     pub(super) fn raised(self, cast: Cast) -> Self {
         Mark {
             slot_next: self.slot_next.max(cast.slot.next().0),
@@ -120,7 +120,7 @@ impl Marks {
                 meta.insert("schema", SCHEMA)?;
             }
             if meta.get("file_id")?.is_none() {
-                // Random: hashers of the standard library begin with keys of the system's entropy.
+                // Random: hashers of the standard library are keyed from the system's entropy.
                 let id = std::hash::RandomState::new().build_hasher().finish();
                 meta.insert("file_id", id)?;
             }
@@ -146,12 +146,13 @@ impl Marks {
         read.map_err(|error| storage("reading", error))
     }
 
-    /// Names this file among all that ever were.
+    /// Identifies this file among all that ever existed.
     pub(super) fn file_id(&self) -> Result<u64, SafetyError> {
         self.meta("file_id")
     }
 
-    /// The greatest mark of all keys that ever signed with this file, here or not here any more.
+    /// The greatest mark of all keys that ever signed with this file, including those no longer
+    /// here.
     pub(super) fn next_of_all(&self) -> Result<u64, SafetyError> {
         let read = |database: &Database, _| -> Result<u64, redb::Error> {
             let txn = database.begin_read()?;
@@ -174,7 +175,7 @@ impl Marks {
         }
     }
 
-    /// Makes durable that signing is stopped, or that it is not any more.
+    /// Durably sets or clears the stop.
     pub(super) fn stop(&self, stopped: Option<(u32, u64)>) -> Result<(), SafetyError> {
         self.commit(|txn, _| {
             let mut meta = txn.open_table(META)?;
@@ -189,7 +190,7 @@ impl Marks {
         self.meta("clock_ms")
     }
 
-    /// Sets the clock that was seen last, also back.
+    /// Sets the last seen clock, even backwards.
     pub(super) fn note_clock(&self, now_ms: u64) -> Result<(), SafetyError> {
         self.commit(|txn, _| {
             let mut meta = txn.open_table(META)?;
@@ -225,8 +226,8 @@ impl Marks {
         records.into_iter().map(decode).collect()
     }
 
-    /// Writes marks and the clock, and returns when they are durable. A file that was opened again
-    /// must have the marks that are `known`: another one may lie there now.
+    /// Writes marks and the clock, and returns when they are durable. A reopened file must have the
+    /// marks in `known`, since it may have been replaced by another one.
     pub(super) fn write(
         &self,
         keys: &BTreeMap<u32, KeyId>,
@@ -264,8 +265,9 @@ impl Marks {
         })
     }
 
-    /// A durable transaction. Two phases: the page checksum of redb is not cryptographic, and this
-    /// file decides over keys. Quick repair: a restart does not walk the file.
+    /// A durable transaction. Two-phase, because redb's page checksum is not cryptographic and the
+    /// safety of keys depends on this file. With quick repair, so that a restart does not walk the
+    /// file.
     fn commit(
         &self,
         fill: impl FnOnce(&redb::WriteTransaction, bool) -> Result<(), SafetyError>,
@@ -285,7 +287,7 @@ impl Marks {
     }
 }
 
-/// Gives marks of the first layout their checksums; in a new file there are none.
+/// Adds checksums to marks of the first layout. A new file has none.
 fn add_checksums(
     table: &mut Table<'_, (&'static [u8; 32], u8), &'static [u8]>,
 ) -> Result<(), SafetyError> {

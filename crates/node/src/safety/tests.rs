@@ -1,4 +1,4 @@
-//! What may be signed, and when; crashes at any moment are in `crate::crash`.
+//! What may be signed, and when. Crashes at any moment are in `crate::crash`.
 
 mod damage;
 
@@ -189,7 +189,7 @@ fn a_store_goes_on_when_there_is_room_again_and_not_with_a_file_that_has_less() 
     disk.fill(true);
     assert!(store.reserve_slot(Slot(4), 0).is_err());
     is_gone.store(true, Ordering::Relaxed);
-    // Another file lies there now.
+    // Another file is there now.
     for _ in 0..2 {
         let lost = store.reserve_slot(Slot(4), 0);
         assert!(
@@ -288,7 +288,7 @@ fn who_hears_a_doppelganger_signs_nothing_until_somebody_vouches_that_it_is_gone
         open(&disk.crashed(|| false), 10, false).stopped().unwrap(),
         None
     );
-    // A clock that stood ahead once is taken back with the same word, and marks are not.
+    // A clock that was once ahead is reset with the same flag, and marks are not.
     let disk = disk.crashed(|| false);
     let store = open(&disk, 3, true);
     assert_eq!(store.first_slot(), Slot(12));
@@ -319,7 +319,7 @@ fn marks_rise_to_what_the_network_shows() {
     let disk = disk.crashed(|| false);
     let store = SafetyStore::open_backend(disk.opener(), keys(2), opening(9, false)).unwrap();
     assert_eq!(store.first_slot(), Slot(11));
-    // The mark of one key says nothing of the other's.
+    // The mark of one key says nothing about the other's.
     let behind = BTreeMap::from([(Validator(1), Slot(4))]);
     assert_eq!(store.behind(Slot(store.witness().next)).unwrap(), behind);
     store.reserve_slot(Slot(11), 0).unwrap();

@@ -7,7 +7,7 @@ use alphorn_scheme::{Class, Group, JobId, Outcome, Role, SessionId, SignItem, Si
 use alphorn_types::Time;
 use redb::backends::InMemoryBackend;
 
-/// Lanes that keep what they are given.
+/// Lanes that keep the jobs they are given.
 #[derive(Default)]
 struct Kept(Mutex<Vec<JobId>>);
 
@@ -130,7 +130,7 @@ struct Poor {
     sync_ms: Arc<AtomicU64>,
     stalled: Arc<AtomicBool>,
     full: Arc<AtomicBool>,
-    /// Syncs that have begun, and those that have succeeded.
+    /// Syncs that have started, and those that have succeeded.
     syncs: [Arc<AtomicU64>; 2],
 }
 
@@ -166,7 +166,7 @@ impl redb::StorageBackend for Poor {
     }
 }
 
-/// Waits until something holds, at most twenty seconds.
+/// Waits until a condition holds, at most twenty seconds.
 fn soon(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -175,7 +175,7 @@ fn soon(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Votes that the network shows of the one validator.
+/// Votes of the one validator that the network shows.
 fn shown(slot: u64) -> Shown {
     let checkpoint = |slot| Checkpoint {
         slot: Slot(slot),
@@ -191,8 +191,7 @@ fn shown(slot: u64) -> Shown {
     Shown { vote, validators }
 }
 
-/// An older copy of the folder catches up: thousands of blocks have votes of its keys, and the disk is
-/// busy.
+/// An older copy of the folder catches up: thousands of blocks have votes of its keys, and the disk is busy.
 #[test]
 fn a_node_that_is_shown_thousands_of_its_votes_raises_its_marks_and_signs_on() {
     let disk = Poor::default();
@@ -236,7 +235,7 @@ fn over(disk: &Poor) -> (Signer, Arc<Kept>) {
     (signer.unwrap(), lanes)
 }
 
-/// The next start knows of the stop.
+/// The next start knows about the stop.
 fn check_stopped(disk: Poor) {
     let stopped = store(move || disk.clone()).stopped().unwrap();
     assert_eq!(stopped, Some((STRANGER.validator, STRANGER.slot)));
@@ -314,7 +313,7 @@ fn a_slow_disk_holds_nobody_up_and_with_a_full_one_nothing_is_signed_until_there
     soon("nothing is signed", || signer.poll().is_some());
     assert!(signer.counters().broken.load(Ordering::Relaxed));
     assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
-    // There is room again: the same process goes on, and nothing is signed twice.
+    // There is room again: the same process continues, and nothing is signed twice.
     full.store(false, Ordering::Relaxed);
     soon("the store is opened again", || {
         !signer.counters().broken.load(Ordering::Relaxed)

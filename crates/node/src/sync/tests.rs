@@ -1,4 +1,4 @@
-//! Questions and answers, one by one.
+//! Requests and responses, one by one.
 
 mod formats;
 
@@ -31,7 +31,7 @@ fn knows(root: &Root) -> bool {
     root[0] < 10
 }
 
-/// A block of these tests is its slot; its root begins with a tenth of it.
+/// A block of these tests is its slot. Its root begins with a tenth of it.
 fn read(block: &[u8]) -> Option<(Slot, Root)> {
     let slot = u64::from_le_bytes(block.try_into().ok()?);
     Some((Slot(slot), [(slot / 10) as u8; 32]))
@@ -68,7 +68,7 @@ fn an_unknown_head_is_followed_by_a_question_for_blocks() {
     assert_eq!((answer, none), (Answer::Blocks(blocks), None));
 }
 
-/// Where the next question begins after an answer with the blocks of some slots.
+/// Where the next request starts after a response with the blocks of some slots.
 fn next_from(sync: &mut Sync, standing: Standing, slots: &[u64]) -> Slot {
     let ask = |sync: &mut Sync| {
         let asked = sync.poll(0, standing).unwrap();
@@ -96,12 +96,12 @@ fn a_long_gap_is_filled_piece_by_piece() {
     assert_eq!(next_from(&mut sync, HERE, &[6, 8, 40, 90]), Slot(91));
     let mut sync = Sync::default();
     assert_eq!(next_from(&mut sync, HERE, &[50, 98, 101, 120]), Slot(99));
-    // Of another branch, or nothing, or no block at all: from the beginning.
+    // Of another branch, or nothing, or not a block at all: from the start.
     for slots in [&[200, 201][..], &[]] {
         let mut sync = Sync::default();
         assert_eq!(next_from(&mut sync, HERE, slots), Slot(6));
     }
-    // What is final meanwhile is not asked for.
+    // What has become final in the meantime is not requested.
     let mut sync = Sync::default();
     let later = Standing {
         finalised_slot: Slot(95),
@@ -110,7 +110,7 @@ fn a_long_gap_is_filled_piece_by_piece() {
     assert_eq!(next_from(&mut sync, later, &[40, 50]), Slot(96));
 }
 
-/// From where blocks are asked of a peer that names an unknown head, and then answers so.
+/// From where blocks are requested of a peer that names an unknown head, and then responds like this.
 fn piece(sync: &mut Sync, peer: u64, slots: Option<&[u64]>) -> u64 {
     sync.peer_up(Peer(peer), false);
     let asked = sync.poll(0, HERE).unwrap();
@@ -151,7 +151,7 @@ fn a_known_block_far_ahead_costs_every_peer_one_question() {
             assert_eq!(piece(&mut sync, peer, Some(&brought)), from);
         }
     }
-    // One whose head is known begins anew, where the others are.
+    // A peer with a known head starts over, where the others are.
     sync.peer_up(Peer(1), false);
     let asked = sync.poll(0, HERE).unwrap();
     sync.answer(asked.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
@@ -226,14 +226,14 @@ fn missing(root: u8, peers: &[u64]) -> Missing {
     }
 }
 
-/// Peers 1 to `count` are there.
+/// Peers 1 to `count` are connected.
 fn among(count: u64) -> Sync {
     let mut sync = Sync::default();
     (1..=count).for_each(|peer| sync.peer_up(Peer(peer), false));
     sync
 }
 
-/// Whom a node asks, and for which roots.
+/// The peers that a node asks, and for which roots.
 fn whom(questions: &[Question]) -> Vec<(u64, u8)> {
     let one = |question: &Question| (question.peer.0, question.data[0]);
     questions.iter().map(one).collect()
@@ -261,7 +261,7 @@ fn a_missing_block_is_asked_of_one_who_spoke_of_it_then_of_the_next() {
     assert_eq!(sync.fetch(at(patience - 1), &wanted), []);
     let second = sync.fetch(at(patience), &wanted);
     assert_eq!(whom(&second), [(2, 20)]);
-    // An answer that is late is taken: the block of slot 200 has a root of twenties.
+    // A late response is accepted: the block of slot 200 has a root of twenties.
     let late = answered(&mut sync, first[0].id, Some(&[200]));
     assert!(matches!(late, Answer::Block(_)));
     assert_eq!(
@@ -285,7 +285,7 @@ fn an_answer_without_the_block_is_followed_by_the_next_question_at_once() {
         assert_eq!(whom(&asked), [(peer, 20)]);
         assert_eq!(answered(&mut sync, asked[0].id, slots), answer);
     }
-    // Nobody is asked for the same block twice, and others do not know of it.
+    // No peer is asked for the same block twice, and others do not know of it.
     assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(4, 20)]);
     sync.peer_down(Peer(4));
     assert_eq!(sync.fetch(Time::from_millis(9_000), &wanted), []);
@@ -297,7 +297,7 @@ fn roots_of_one_peer_take_one_place_and_those_who_never_answer_few() {
     let mut wanted: Vec<Missing> = (0..90).map(|root| missing(100 + root, &[1])).collect();
     wanted.push(missing(20, &[2]));
     assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(1, 100), (2, 20)]);
-    // Ever more peers that never answer: each is one, and the last comes to its turn.
+    // Ever more peers that never respond: each is one, and the last still gets its turn.
     let mut sync = among(100);
     let invented: Vec<Missing> = (0..90)
         .map(|peer| missing(100 + peer as u8, &[1 + peer]))
@@ -367,7 +367,7 @@ fn a_question_without_room_is_asked_again() {
 fn a_peer_without_an_answer_does_not_use_up_the_question_of_the_slot() {
     let mut sync = among(9);
     for peer in 1..=9 {
-        // Those that are new are asked once each.
+        // New ones are asked once each.
         let asked = sync.poll(0, HERE).unwrap();
         assert_eq!(asked.peer, Peer(peer));
         sync.answer(asked.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
@@ -384,8 +384,8 @@ fn a_peer_without_an_answer_does_not_use_up_the_question_of_the_slot() {
     assert_eq!(asked, [1, 2, 3, 4]);
 }
 
-/// An address has five connections and gives each up for the next one. Its peers say nothing, or
-/// that they have blocks, and then nothing.
+/// An address has five connections and drops each for the next one. Its peers say nothing, or that they have blocks,
+/// and then nothing.
 #[test]
 fn an_endless_row_of_new_peers_keeps_no_other_from_being_asked() {
     for silent in [true, false] {
@@ -441,7 +441,7 @@ fn a_status_that_is_late_is_taken_and_its_peer_asked_for_nothing_else() {
     assert_eq!(sync.take_heard(), Some((status(20, 8), 0)));
 }
 
-/// A stranger that comes first says that it has a block that nobody knows, and gives none.
+/// A stranger that connects first claims to have an unknown block, and does not send it.
 #[test]
 fn a_stranger_that_owes_blocks_keeps_no_other_from_being_asked() {
     let mut sync = among(1);
@@ -455,8 +455,8 @@ fn a_stranger_that_owes_blocks_keeps_no_other_from_being_asked() {
     assert_eq!((next.peer, next.name), (Peer(2), STATUS));
 }
 
-/// The network lets four answers with blocks come at a time. Strangers that say they have blocks, and bring none,
-/// do not have all of them.
+/// The network allows four responses with blocks at a time. Strangers that claim to have blocks, and send none, do not
+/// hold all of them.
 #[test]
 fn strangers_that_owe_blocks_leave_an_answer_for_a_configured_peer() {
     let mut sync = among(20);
@@ -476,7 +476,7 @@ fn strangers_that_owe_blocks_leave_an_answer_for_a_configured_peer() {
     let head = chunk(status(20, 8));
     let (_, more) = sync.answer(asked.id, head, NETWORK, HERE, knows, read);
     assert_eq!(more.map(|more| more.peer), Some(Peer(99)));
-    // One that is answered leaves its own.
+    // An answered one frees its own.
     answered(&mut sync, ranges[0].id, None);
     assert_eq!(sync.ranges(), ANSWERS_MAX - 1);
 }
@@ -500,7 +500,7 @@ fn a_question_for_blocks_without_room_has_another_peer_asked_in_the_slot() {
     assert!(other.is_some_and(|other| other != asked.peer));
 }
 
-/// However many strangers are there and owe an answer, a configured peer is asked when it comes.
+/// However many strangers are connected and owe a response, a configured peer is asked when it connects.
 #[test]
 fn a_configured_peer_is_asked_at_once_whatever_strangers_owe() {
     let last = u64::from(alphorn_net::PEERS_MAX);
@@ -518,7 +518,7 @@ fn a_configured_peer_is_asked_at_once_whatever_strangers_owe() {
     let asked = sync.poll(now_ns, HERE).unwrap();
     assert_eq!((asked.peer, asked.name), (Peer(last), STATUS));
     assert_eq!(sync.poll(now_ns, HERE), None);
-    // They have a bound of their own.
+    // They have their own bound.
     (last + 1..last + 100).for_each(|peer| sync.peer_up(Peer(peer), true));
     while sync.poll(now_ns, HERE).is_some() {}
     assert_eq!(sync.open.len(), 2 * OPEN_MAX);

@@ -1,5 +1,5 @@
-//! When blocks and collections arrived. Whoever has the summaries of several nodes of one machine, which share
-//! a clock, compares by it how fast messages travel.
+//! Arrival times of blocks and collections. With the summaries of several nodes on one host, which share a clock, they
+//! show how fast messages travel.
 
 use alphorn_proto::horn::cast;
 use alphorn_proto::wire::{Topic, WireFormat};
@@ -8,10 +8,10 @@ use alphorn_types::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Messages that wait for their verdict; the oldest are forgotten first.
+/// Messages that wait for their verdict. The oldest are dropped first.
 const WAITING_MAX: usize = 8_192;
 
-/// A block or a collection, by what it says of itself.
+/// A block or a collection, by its own contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// `block` or `collection`.
@@ -22,20 +22,20 @@ pub struct Arrival {
     pub source: u32,
     /// The committee of a collection.
     pub index: u32,
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     pub bytes: u64,
     /// Whether this node made it.
     pub is_own: bool,
-    /// When it was published, or arrived first: nanoseconds since 1970 by the clock of the node.
+    /// When it was published, or first arrived: nanoseconds since 1970 by the node's clock.
     pub at_ns: u64,
 }
 
 impl Arrival {
-    /// Messages that are remembered of each verdict; the oldest slots go first.
+    /// Messages remembered per verdict. The oldest slots are dropped first.
     pub const REMEMBERED_MAX: usize = 1_024;
 }
 
-/// Which message: slot, kind, source, index.
+/// Identifies a message: slot, kind, source, index.
 type Name = (u64, String, u32, u32);
 
 fn name(arrival: &Arrival) -> Name {
@@ -49,7 +49,7 @@ pub(super) struct Arrivals {
     waiting: BTreeMap<Token, Arrival>,
     /// Own messages, and those that the protocol accepted.
     accepted: BTreeMap<Name, Arrival>,
-    /// Those that it ignored, verified or not: they may claim any slot and source, and displace only each other.
+    /// Messages that it ignored, verified or not. They may claim any slot and source, and displace only each other.
     ignored: BTreeMap<Name, Arrival>,
 }
 
@@ -80,7 +80,7 @@ impl Arrivals {
         }
     }
 
-    /// What the protocol found of a message.
+    /// The protocol's verdict on a message.
     pub(super) fn verdict(&mut self, token: Token, verdict: Verdict) {
         let Some(arrival) = self.waiting.remove(&token) else {
             return;
@@ -105,7 +105,7 @@ impl Arrivals {
         })
     }
 
-    /// All that are remembered, by slot.
+    /// All remembered messages, by slot.
     pub(super) fn all(&self) -> Vec<Arrival> {
         let mut all = self.ignored.clone();
         all.extend(self.accepted.clone());
@@ -141,7 +141,7 @@ mod tests {
         })
     }
 
-    /// Bytes that begin as the block of a slot.
+    /// Bytes that begin like the block of a slot.
     fn block(slot: u64) -> Vec<u8> {
         let mut bytes = vec![VERSION, 4];
         bytes.extend(slot.to_le_bytes());

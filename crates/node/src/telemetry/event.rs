@@ -1,4 +1,4 @@
-//! What happens in a node, as it is told once to everything that renders it.
+//! Events in a node, each emitted once to all renderers.
 
 use super::jobs::InFlight;
 use crate::clock::Step;
@@ -14,7 +14,7 @@ use alphorn_proto::{Peer, Spawn, Token, Verdict};
 use alphorn_scheme::{Outcome, Product};
 use alphorn_types::{Slot, Validator};
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy)]
 pub(crate) enum Event<'a> {
     /// The wall clock was set.
@@ -25,17 +25,17 @@ pub(crate) enum Event<'a> {
     Phase { boundary: Boundary, lag_ns: u64 },
     /// The loop woke for a probe.
     Probe { lag_ns: u64 },
-    /// A message came by gossip.
+    /// A message arrived by gossip.
     Received {
         topic: Topic,
         token: Token,
         bytes: usize,
     },
-    /// A message came by broadcast.
+    /// A message arrived by broadcast.
     Delivered { topic: Topic },
     /// A message was published here.
     Published { topic: Topic },
-    /// So many publications or subscriptions the network did not take.
+    /// This many publications or subscriptions were not accepted by the network.
     PublishRefused(u64),
     /// The verdict on a message.
     Verdict { token: Token, verdict: Verdict },
@@ -43,54 +43,54 @@ pub(crate) enum Event<'a> {
     Reported { peer: Peer, reason: &'static str },
     /// Two statements of a validator contradict each other.
     Contradiction,
-    /// A source broadcast no message.
+    /// A source broadcast something that is not a valid message.
     SourceBlamed { source: Validator, slot: Slot },
     /// Another process signs with a local key.
     Doppelganger(Doppelganger),
-    /// Something is not well from now on, or well again.
+    /// A health problem appeared, or disappeared.
     Health { reason: Reason, is_on: bool },
-    /// So many damaged files `node.redb` were set aside and made anew since the start.
+    /// This many damaged files `node.redb` were set aside and recreated since the start.
     FilesRebuilt(u64),
-    /// The checkpoint that was kept cannot be begun with.
+    /// The stored checkpoint cannot be used as a start.
     CheckpointRefused(&'a AnchorError),
     /// The marks of local keys were behind what the network shows of them.
     MarksRaised(&'a Shown),
     /// The duties of a slot were judged.
     Judged(&'a Judged),
-    /// A job is handed out.
+    /// A job is submitted.
     JobSpawned(&'a Spawn),
-    /// A job ended; what was known of it when it was handed out.
+    /// A job ended, with the facts known at its submission.
     JobEnded(&'a Ended, Option<&'a InFlight>),
     /// A block was accepted.
     BlockAccepted { slot: Slot, root: &'a Root },
-    /// Peers sent blocks that were asked of them: those that messages wait for, or to fill a gap.
+    /// Peers sent requested blocks: those that messages wait for, or to fill a gap.
     BlocksFetched { count: u64, by_root: bool },
     /// A listener has its address, as peers dial it.
     Listening { address: &'a str },
-    /// A peer is connected.
+    /// A peer connected.
     PeerUp {
         peer: u64,
         id: &'a NodeId,
         outbound: bool,
     },
-    /// A peer is gone.
+    /// A peer disconnected.
     PeerDown { peer: u64, reason: DownReason },
-    /// The head is another block.
+    /// The head changed.
     Head {
         head: Checkpoint,
         is_other_epoch: bool,
-        /// Blocks of another branch that were given up.
+        /// Abandoned blocks of another branch.
         given_up: Option<usize>,
     },
-    /// Another checkpoint is justified.
+    /// A new checkpoint is justified.
     Justified(&'a Checkpoint),
-    /// Another checkpoint is finalised.
+    /// A new checkpoint is finalised.
     Finalised(&'a Checkpoint),
-    /// The first block of a slot, with so many collections.
+    /// The first block of a slot, with this many collections.
     SlotBlock { collections: usize },
     /// A collection was verified.
     Collection(&'a CollectionView),
-    /// Two thirds of all validators stand in verified collections, so long after the slot began.
+    /// Two thirds of all validators are in verified collections, this long after the slot began.
     TwoThirds {
         slot: Slot,
         ms: f64,
@@ -98,21 +98,21 @@ pub(crate) enum Event<'a> {
     },
 }
 
-/// What a turn of the loop was for.
+/// The trigger of a turn of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// A deadline.
     Deadline,
     /// A command of the interface.
     Command,
-    /// Jobs that ended.
+    /// Finished jobs.
     Finished,
-    /// What the network brought.
+    /// Network input.
     Network,
 }
 
 impl Turn {
-    /// All.
+    /// All triggers.
     pub(super) const ALL: [Turn; 4] =
         [Turn::Deadline, Turn::Command, Turn::Finished, Turn::Network];
 

@@ -1,18 +1,18 @@
-//! Pairs of statements of one validator that contradict each other, for whoever is to be shown them.
+//! Pairs of contradicting statements of one validator, kept as proof.
 
 use alphorn_proto::Evidence;
 use alphorn_types::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Pairs that are kept, and their bytes; the oldest make room, and all are counted.
+/// Maximum number of pairs, and of their bytes. The oldest are dropped, and all are counted.
 const PAIRS_MAX: usize = 1_024;
 pub(crate) const BYTES_MAX: usize = 16 << 20;
 
 /// A pair, and when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
-    /// Counts the pairs of this life, from 1.
+    /// Counts the pairs of this run, from 1.
     pub(crate) number: u64,
     pub(crate) at: Time,
     pub(crate) evidence: Evidence,
@@ -30,7 +30,7 @@ pub(super) struct Pairs {
     kept: VecDeque<Arc<Pair>>,
     bytes: usize,
     count: u64,
-    /// What readers have of it; none if it changed since.
+    /// The readers' copy. None if the list changed since it was made.
     copy: Option<Arc<[Arc<Pair>]>>,
 }
 

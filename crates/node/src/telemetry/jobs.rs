@@ -1,4 +1,4 @@
-//! Jobs that were handed out and have not ended, the last ones that have, and their sessions.
+//! Submitted jobs that have not ended, the last ones that have, and their sessions.
 
 use super::event::outcome;
 use crate::lanes::Ended;
@@ -7,34 +7,34 @@ use alphorn_scheme::{Group, JobId, SessionId};
 use alphorn_types::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Jobs in flight that are remembered: what signer and worker take together, twice.
+/// Maximum number of remembered jobs in flight: twice what signer and worker hold together.
 const IN_FLIGHT_MAX: usize = 4_096;
-/// Ended jobs that are remembered.
+/// Maximum number of remembered finished jobs.
 const ENDED_MAX: usize = 256;
-/// Sessions that are remembered.
+/// Maximum number of remembered sessions.
 const SESSIONS_MAX: usize = 256;
 
-/// A job on its way.
+/// A job in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InFlight {
-    /// Its number.
+    /// Its ID.
     pub(crate) job: JobId,
     /// Its operation.
     pub(crate) op: &'static str,
     /// Its class.
     pub(crate) class: &'static str,
-    /// What it is about.
+    /// What it is for.
     pub(crate) group: Group,
-    /// When it was handed out.
+    /// When it was submitted.
     pub(crate) spawned: Time,
     /// Latest finish that still meets the phase.
     pub(crate) soft: Time,
-    /// From then on it has no value.
+    /// Time after which it has no value.
     pub(crate) hard: Time,
 }
 
 impl InFlight {
-    /// Whether it would end in time by its prediction; none if it never ran.
+    /// Whether it would end in time by its prediction. None if it never ran.
     pub(super) fn predicted_in_time(&self, now: Time, ended: &Ended) -> Option<bool> {
         let start_ns = now.as_nanos().saturating_sub(ended.ran_ns);
         let end_ns = start_ns.saturating_add(ended.run?.predicted_ns);
@@ -42,20 +42,20 @@ impl InFlight {
     }
 }
 
-/// A job that ended.
+/// A finished job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndedJob {
-    /// What was known of it before.
+    /// The facts known before.
     pub(crate) job: InFlight,
     /// When it ended.
     pub(crate) at: Time,
-    /// How.
+    /// Its outcome.
     pub(crate) outcome: &'static str,
-    /// How long it waited, in nanoseconds.
+    /// Queueing time, in nanoseconds.
     pub(crate) queued_ns: u64,
-    /// How long it ran, in nanoseconds.
+    /// Run time, in nanoseconds.
     pub(crate) ran_ns: u64,
-    /// What was predicted, in nanoseconds; none if it never ran.
+    /// Predicted run time, in nanoseconds. None if it never ran.
     pub(crate) predicted_ns: Option<u64>,
     /// Whether it ended after its soft deadline.
     pub(crate) late: bool,
@@ -64,19 +64,19 @@ pub(crate) struct EndedJob {
 /// The jobs of one role for one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// Which.
+    /// Its ID.
     pub(crate) id: SessionId,
-    /// When its first job was handed out.
+    /// When its first job was submitted.
     pub(crate) open: Time,
     /// Latest finish of its jobs that still meets a phase.
     pub(crate) soft: Time,
-    /// From then on none of its jobs has a value.
+    /// Time after which none of its jobs has a value.
     pub(crate) hard: Time,
-    /// Jobs that were handed out.
+    /// Number of jobs submitted.
     pub(crate) jobs: u32,
 }
 
-/// All of them.
+/// All jobs and sessions.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     in_flight: BTreeMap<JobId, InFlight>,
@@ -118,7 +118,7 @@ impl Jobs {
         });
     }
 
-    /// What was known of a job that ended.
+    /// Ends a job. Returns the facts known before.
     pub(super) fn end(&mut self, now: Time, ended: &Ended) -> Option<InFlight> {
         let job = self.in_flight.remove(&ended.job)?;
         if self.ended.len() >= ENDED_MAX {
@@ -136,12 +136,12 @@ impl Jobs {
         Some(job)
     }
 
-    /// How many are on their way.
+    /// Number of jobs in flight.
     pub(super) fn len(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The oldest of those on their way.
+    /// The oldest jobs in flight.
     pub(super) fn oldest(&self) -> Vec<InFlight> {
         self.in_flight.values().take(ENDED_MAX).copied().collect()
     }

@@ -1,7 +1,7 @@
-//! The log: what whoever runs a node must hear of, as events of `tracing`.
+//! The log for operators, as events of `tracing`.
 //!
-//! What others can bring about as often as they like, such as connections and bad messages, is below
-//! the default level: a peer must not be able to fill a disk.
+//! Events that others can cause as often as they like, such as connections and bad messages, are below the default
+//! level: a peer must not be able to fill a disk.
 
 use super::event::{Event, outcome};
 use super::missed::Reason;
@@ -78,7 +78,7 @@ pub(super) fn record(event: &Event<'_>) {
     }
 }
 
-/// Duties of one kind were missed in a slot, all for one reason.
+/// Logs missed duties of one kind in a slot, all for one reason.
 pub(super) fn missed(slot: Slot, reason: &Reason) {
     let Reason {
         duty,
@@ -96,7 +96,7 @@ pub(super) fn missed(slot: Slot, reason: &Reason) {
     );
 }
 
-/// A slot began: what became of all duties so far, and where the chain stands.
+/// Logs the start of a slot: outcomes of all duties so far, and the position of the chain.
 pub(super) fn slot(summary: &Summary) {
     let all = summary.all_duties();
     info!(
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The log of the default level.
+    /// The log at the default level.
     fn log(events: &[Event<'_>]) -> String {
         let written = Written::default();
         let writer = written.clone();

@@ -1,12 +1,11 @@
-//! What a node tells Prometheus. Where the ecosystem has a name for a figure (leanMetrics), it has
-//! that name here, with its labels and at least its buckets; all others begin with `alphorn_`.
+//! Metrics for Prometheus. A figure for which the ecosystem has a name (leanMetrics) has that name here, with its
+//! labels and at least its buckets. All others begin with `alphorn_`.
 //!
-//! What happens is counted and timed in the library's own counters and histograms, which the loop
-//! writes and a scrape reads (`counted`); how things stand comes from the last summary and snapshot
-//! (`lean`, `own`).
+//! Events are counted and timed in the library's own counters and histograms, which the loop writes and a scrape reads
+//! (`counted`). Current state comes from the last summary and snapshot (`lean`, `own`).
 //!
-//! No label carries a peer, a validator or a root, and what a peer says of itself is one of a few
-//! names, so the number of series is bounded by the kinds of things that a node does.
+//! No label contains a peer, a validator or a root, and a peer's agent is mapped to one of a few names. The number of
+//! series is therefore bounded by the kinds of things that a node does.
 
 mod counted;
 mod jobs;
@@ -23,13 +22,13 @@ use std::fmt;
 pub(super) use counted::Counted;
 pub use page::{Labels, Page, labels};
 
-/// The content type of the text.
+/// The content type of the OpenMetrics text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// That of the older form, which who does not ask for this one gets.
+/// The content type of the older form, served to clients that do not ask for OpenMetrics.
 pub(crate) const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A page of OpenMetrics in the older text format of Prometheus, where a counter is named as its sample is,
-/// and units and the end are not told.
+/// Converts an OpenMetrics page to the older text format of Prometheus, where a counter has the name of its sample, and
+/// units and the end are omitted.
 pub(crate) fn plain(page: &str) -> String {
     let mut text = String::with_capacity(page.len() + page.len() / 16);
     let mut help: Option<(&str, &str)> = None;
@@ -61,10 +60,10 @@ pub(crate) fn plain(page: &str) -> String {
     text
 }
 
-/// The page of a scrape, of what was counted and how things stand.
+/// The page for a scrape: counters, histograms and current state.
 ///
 /// # Errors
-/// If the text cannot be written, which a string never refuses.
+/// If the text cannot be written, which never happens with a string.
 pub fn text(
     counted: &Registry,
     summary: &Summary,

@@ -1,4 +1,4 @@
-//! Why duties were missed: what is known of a slot when its duties are judged, some slots later.
+//! Reasons for missed duties: what is known about a slot when its duties are judged, some slots later.
 
 use super::event::{Event, outcome};
 use crate::engine::Judged;
@@ -7,40 +7,40 @@ use alphorn_scheme::{Op, Outcome};
 use alphorn_types::Slot;
 use std::collections::BTreeMap;
 
-/// Slots that are remembered; more than pass until one is judged.
+/// Number of slots remembered. More than pass until one is judged.
 const SLOTS_MAX: usize = 16;
-/// A phase that began so late is a reason, in nanoseconds.
+/// Lateness at which the start of a phase counts as a reason, in nanoseconds.
 const LATE_NS: u64 = 250_000_000;
 
-/// What of a slot may be a reason.
+/// Facts about a slot that may be a reason.
 #[derive(Clone, Debug, Default)]
 struct Facts {
-    /// Own blocks, votes, aggregates and collections that were published.
+    /// Own published blocks, votes, aggregates and collections.
     published: [u64; 4],
-    /// By operation: how the last job that failed ended, and why.
+    /// By operation: how the last failed job ended, and why.
     failed: BTreeMap<&'static str, (&'static str, String)>,
     /// By operation: jobs that ended after their deadline or were given up at it.
     late: BTreeMap<&'static str, u64>,
-    /// The latest beginning of a phase, in nanoseconds.
+    /// The latest start of a phase, in nanoseconds.
     lag_ns: u64,
     /// The wall clock was set.
     is_stepped: bool,
-    /// The fewest peers that were connected.
+    /// The lowest number of connected peers.
     peers: Option<u64>,
 }
 
-/// Duties of one kind that were missed in a slot, and why.
+/// Missed duties of one kind in a slot, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reason {
     pub(super) duty: &'static str,
     pub(super) count: u64,
-    /// One of few, to be counted.
+    /// One of a few names, for counting.
     pub(super) name: &'static str,
-    /// What is known of it.
+    /// The details.
     pub(super) why: String,
 }
 
-/// What is remembered of the last slots, and what was counted of all.
+/// Facts about the last slots, and the counts of all.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
     slots: BTreeMap<u64, Facts>,
@@ -51,7 +51,7 @@ pub(super) struct Missed {
 /// A kind of duty.
 struct Duty {
     name: &'static str,
-    /// Its place among what was published.
+    /// Its index among the published messages.
     place: usize,
     /// The jobs that sign it and that make it.
     signs: Op,
@@ -94,7 +94,7 @@ impl Missed {
         self.slots.entry(slot.0).or_default()
     }
 
-    /// What happened in the slot by the clock, or to a job of another one.
+    /// Records an event for the slot by the clock, or for a job of another slot.
     pub(super) fn record(&mut self, now: Option<Slot>, event: &Event<'_>) {
         let now = now.unwrap_or(Slot(0));
         match *event {
@@ -133,13 +133,13 @@ impl Missed {
         }
     }
 
-    /// How many peers are connected now.
+    /// Records how many peers are connected now.
     pub(super) fn peers(&mut self, slot: Slot, peers: u64) {
         let facts = self.of(slot);
         facts.peers = Some(facts.peers.map_or(peers, |least| least.min(peers)));
     }
 
-    /// Why duties of a slot were missed, by their kind; counts them.
+    /// Returns and counts the reasons for a slot's missed duties, by kind.
     pub(super) fn reasons(&mut self, judged: &Judged) -> Vec<Reason> {
         let facts = self.slots.get(&judged.slot.0).cloned().unwrap_or_default();
         let tallies = [
@@ -171,7 +171,7 @@ impl Missed {
 }
 
 impl Facts {
-    /// The name of the reason, and what is known of it: what came first in the order of a duty is told.
+    /// The name of the reason and its details. The first in the order of a duty is reported.
     fn why(&self, duty: &Duty, is_prepared: bool) -> (&'static str, String) {
         if !is_prepared {
             return (
@@ -226,7 +226,7 @@ impl Facts {
     }
 }
 
-/// A reason with what more is said of it.
+/// A reason with its details.
 fn told(what: &str, more: &str) -> String {
     match more.is_empty() {
         true => what.to_owned(),

@@ -1,4 +1,4 @@
-//! The last slots as they stood when they were last looked at.
+//! The last slots in the state in which they were last checked.
 
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::SlotView;
@@ -7,9 +7,9 @@ use alphorn_types::{Bitfield, Slot, Validator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Slots that are remembered.
+/// Number of slots remembered.
 pub const SLOTS_MAX: usize = 64;
-/// Collections of a committee that are told one by one.
+/// Collections of a committee that are listed individually.
 const COLLECTIONS_MAX: usize = 64;
 
 /// A collection of a committee.
@@ -19,16 +19,16 @@ pub struct CollectionRecord {
     pub(crate) sender: Validator,
     /// The block that its signers vote for.
     pub(crate) head: Root,
-    /// How many they are.
+    /// Number of signers.
     pub(crate) signers: usize,
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     pub(crate) bytes: usize,
 }
 
 /// A committee in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitteeRecord {
-    /// Positions that verified collections cover, of the vote with most signers.
+    /// Positions covered by verified collections, for the vote with most signers.
     pub(crate) coverage: Bitfield,
     /// Verified collections, at most 64.
     pub collections: Vec<CollectionRecord>,
@@ -37,23 +37,23 @@ pub struct CommitteeRecord {
 /// A slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
-    /// Which.
+    /// Its number.
     pub(crate) slot: Slot,
-    /// Who proposes in it.
+    /// The slot's proposer.
     pub(crate) proposer: Validator,
     /// Root, bytes and collections of its first accepted block.
     pub(crate) block: Option<(Root, usize, usize)>,
-    /// Votes that came.
+    /// Votes received.
     pub votes_seen: u64,
-    /// Votes that were verified.
+    /// Verified votes.
     pub votes_verified: u64,
-    /// Aggregates that were verified.
+    /// Verified aggregates.
     pub(crate) aggregates: u64,
-    /// Collections that were verified.
+    /// Verified collections.
     pub(crate) collections: u64,
     /// The vote with most signers.
     pub(crate) vote: Option<Vote>,
-    /// By number.
+    /// The committees by number.
     pub committees: Vec<CommitteeRecord>,
 }
 
@@ -91,7 +91,7 @@ impl SlotRecord {
         }
     }
 
-    /// Validators in verified collections, of the vote with most signers.
+    /// Validators in verified collections, for the vote with most signers.
     pub fn covered(&self) -> u64 {
         let committees = self.committees.iter();
         committees.map(|one| one.coverage.count_ones() as u64).sum()
@@ -103,7 +103,7 @@ impl SlotRecord {
 pub(super) struct Slots(BTreeMap<u64, Arc<SlotRecord>>);
 
 impl Slots {
-    /// Remembers a slot as it stands. A slot older than all that are remembered is left out.
+    /// Stores the current state of a slot. A slot older than all remembered ones is left out.
     pub(super) fn put(&mut self, view: SlotView, chain: &Chain) {
         self.0
             .insert(view.slot.0, Arc::new(SlotRecord::of(view, chain)));

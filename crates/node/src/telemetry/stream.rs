@@ -1,8 +1,8 @@
-//! What happens to the chain, as events of the two interfaces: the beacon API's and lean's.
+//! Chain events for the two interfaces: the beacon API's and lean's.
 //!
-//! Each has lines of its own, since their shapes differ: the beacon API writes numbers as text and
-//! names an epoch where lean names a slot. Every slot is a checkpoint here, so that an epoch is the
-//! number of a slot. There is no state besides the chain: `state` is 32 zero bytes.
+//! Each has its own lines, since their shapes differ: the beacon API writes numbers as text and
+//! names an epoch where lean names a slot. Every slot is a checkpoint here, so an epoch is the
+//! number of a slot. There is no state besides the chain, so `state` is 32 zero bytes.
 
 use super::event::Event;
 use super::waiting::Waiting;
@@ -22,10 +22,10 @@ pub const LEAN_TOPICS: [&str; 4] = [
     "justified_checkpoint",
     "finalized_checkpoint",
 ];
-/// The only topic of the high rate.
+/// The only high-rate topic.
 pub(crate) const ATTESTATION: &str = "attestation";
 
-/// How much is kept for clients that come back.
+/// How much is kept for clients that reconnect.
 pub(crate) const LIMITS: RingLimits = RingLimits {
     high_lines_max: 65_536,
     high_bytes_max: 16 << 20,
@@ -34,21 +34,21 @@ pub(crate) const LIMITS: RingLimits = RingLimits {
     snapshot_high_max: 0,
 };
 
-/// Where a state would stand.
+/// Placeholder for a state.
 const NO_STATE: &str = "0x0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The lines of both interfaces, shared with their readers.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// Of the beacon API.
+    /// Lines of the beacon API.
     pub beacon: Arc<Mutex<Lines>>,
-    /// Of lean.
+    /// Lines of lean.
     pub lean: Arc<Mutex<Lines>>,
     waiting_beacon: Waiting<Written>,
     waiting_lean: Waiting<Written>,
 }
 
-/// A line that is to be written: its topic, its text, whether it is of the high rate.
+/// A line to be written: its topic, its text, and whether it is of the high rate.
 #[derive(Clone, Debug)]
 struct Written {
     topic: &'static str,
@@ -57,7 +57,7 @@ struct Written {
 }
 
 impl Streams {
-    /// None yet; `instance` tells this life of the node from others.
+    /// Empty streams. `instance` distinguishes this run of the node from others.
     pub(crate) fn new(instance: u64) -> Self {
         let lines = || Arc::new(Mutex::new(Lines::new(instance, LIMITS)));
         Streams {
@@ -86,13 +86,13 @@ impl Streams {
         self.waiting_lean.put(&self.lean, line, write);
     }
 
-    /// Writes what waited for readers.
+    /// Writes what was held back for readers.
     pub(super) fn catch_up(&mut self) {
         self.waiting_beacon.catch_up(&self.beacon, write);
         self.waiting_lean.catch_up(&self.lean, write);
     }
 
-    /// Writes down what happened, for the readers of clones as well.
+    /// Records an event, also for the readers of clones.
     pub(crate) fn record(&mut self, event: &Event<'_>, layout: &Layout) {
         match *event {
             Event::BlockAccepted { slot, root } => {
@@ -131,7 +131,7 @@ impl Streams {
     }
 
     /// A collection was verified: the votes of a committee, as a block would carry them. Its
-    /// evidence is no signature of the beacon chain and is not told.
+    /// evidence is not a signature of the beacon chain and is omitted.
     fn attestation(&mut self, one: &CollectionView, committees: u16) {
         let checkpoint =
             |at: &Checkpoint| json!({"epoch": at.slot.0.to_string(), "root": hex(&at.root)});
@@ -158,8 +158,8 @@ fn lean_checkpoint(checkpoint: &Checkpoint) -> Value {
     json!({"slot": checkpoint.slot.0, "block": hex(&checkpoint.root), "state": NO_STATE})
 }
 
-/// The bits with a one after the last: a bit list as SSZ (consensus-specs, simple-serialize.md)
-/// writes it.
+/// The bits followed by a one: the encoding of a bit list in SSZ (consensus-specs,
+/// simple-serialize.md).
 #[must_use]
 pub fn bitlist(bits: &Bitfield) -> Vec<u8> {
     let (mut bytes, len) = (bits.to_bytes(), bits.len());
@@ -168,7 +168,7 @@ pub fn bitlist(bits: &Bitfield) -> Vec<u8> {
     bytes
 }
 
-/// Bytes as the interfaces write them, behind `0x`.
+/// Bytes in the form of the interfaces, prefixed with `0x`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     format!("0x{}", hex::encode(bytes))
 }

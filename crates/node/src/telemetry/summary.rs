@@ -1,4 +1,4 @@
-//! A node's figures, as its interface and the devnet read them.
+//! A node's figures, as read by its interface and the devnet.
 
 use super::arrivals::Arrival;
 use super::totals::{Jobs, Times};
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// What became of duties of one kind.
+/// The outcome of duties of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DutyCounts {
-    /// All.
+    /// Total.
     pub due: u64,
     /// In time.
     pub done: u64,
@@ -56,13 +56,13 @@ pub struct TimesMs {
     pub count: u64,
     /// Median.
     pub p50: f64,
-    /// 95 % lie below.
+    /// 95 % are lower.
     pub p95: f64,
-    /// 99 % lie below.
+    /// 99 % are lower.
     pub p99: f64,
-    /// 99.9 % lie below.
+    /// 99.9 % are lower.
     pub p999: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -82,13 +82,13 @@ impl From<&Times> for TimesMs {
 /// Jobs of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobCounts {
-    /// How long they ran.
+    /// Run times.
     pub run_ms: TimesMs,
-    /// How long they waited.
+    /// Queueing times.
     pub(crate) queue_ms: TimesMs,
-    /// Those that ended after their soft deadline.
+    /// Jobs that ended after their soft deadline.
     pub late: u64,
-    /// Those that had no result.
+    /// Jobs without a result.
     pub(crate) failed: u64,
 }
 
@@ -103,35 +103,35 @@ impl From<&Jobs> for JobCounts {
     }
 }
 
-/// Bytes of one kind of topic.
+/// Traffic of one kind of topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopicCounts {
-    /// Bytes that came, duplicates included.
+    /// Bytes received, including duplicates.
     pub bytes_in: u64,
     /// Bytes that were published or forwarded, once each.
     pub bytes_out: u64,
-    /// Messages that came.
+    /// Messages received.
     pub messages_in: u64,
-    /// Messages that came again.
+    /// Messages received again.
     pub duplicates: u64,
 }
 
 /// A node's figures since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The node.
+    /// Name of the node.
     pub name: String,
     /// The signature scheme.
     pub scheme: String,
-    /// Validators of the network.
+    /// Number of validators in the network.
     pub validators: u32,
-    /// Those whose duties are done here.
+    /// Those whose duties are performed here.
     pub local_validators: u32,
     /// The slot by its clock.
     pub slot: u64,
     /// The first slot that it signed.
     pub first_slot: u64,
-    /// A validator of this node for which another machine signs: this one signs nothing then.
+    /// A validator of this node for which another host signs. This node signs nothing then.
     pub doppelganger: Option<u32>,
     /// Slot of its head.
     pub head_slot: u64,
@@ -141,9 +141,9 @@ pub struct Summary {
     pub justified_slot: u64,
     /// Slot of the finalised checkpoint.
     pub finalised_slot: u64,
-    /// Its block, in hexadecimal.
+    /// Block of the finalised checkpoint, in hexadecimal.
     pub finalised: String,
-    /// Slots whose duties were judged.
+    /// Slots whose duties have been judged.
     pub judged_slots: u64,
     /// Those whose committees were not ready in time.
     pub unprepared_slots: u64,
@@ -151,34 +151,34 @@ pub struct Summary {
     pub duties: BTreeMap<String, DutyCounts>,
     /// By judged slot, the last [`Summary::JUDGED_MAX`] of them: validators whose vote the chain credits.
     pub credited: BTreeMap<u64, u64>,
-    /// By judged slot: local duties that were missed.
+    /// By judged slot: missed local duties.
     pub missed: BTreeMap<u64, u64>,
-    /// By reason: local duties that were missed.
+    /// By reason: missed local duties.
     #[serde(default)]
     pub missed_reasons: BTreeMap<String, u64>,
-    /// By slot: milliseconds until two thirds of all validators stood in verified collections.
+    /// By slot: milliseconds until two thirds of all validators were in verified collections.
     pub two_thirds_ms: BTreeMap<u64, f64>,
-    /// How late the loop began phases.
+    /// Lateness of the loop at phases.
     pub phase_lag_ms: TimesMs,
-    /// How late it woke for probes that are due every 10 ms.
+    /// Lateness of the loop at probes that are due every 10 ms.
     pub probe_lag_ms: TimesMs,
-    /// How long its turns took.
+    /// Duration of its turns.
     pub turn_ms: TimesMs,
-    /// Turns above 5 ms.
+    /// Turns longer than 5 ms.
     pub stalls: u64,
     /// By operation.
     pub jobs: BTreeMap<String, JobCounts>,
     /// Seconds in which lanes were busy: the fast ones, the others.
     pub lanes_busy_s: Vec<f64>,
-    /// The kernel that was chosen, by crate.
+    /// The chosen kernel, by crate.
     pub kernels: BTreeMap<String, String>,
-    /// What went wrong in lanes.
+    /// Failures in lanes.
     pub troubles: Troubles,
-    /// Own results that came late and were still used.
+    /// Own results that were late and still used.
     pub salvaged: u64,
-    /// Own results that came too late or added nothing.
+    /// Own results that were too late or added nothing.
     pub stale: u64,
-    /// Messages that were not taken, by reason.
+    /// Messages that were not accepted, by reason.
     pub rejects: BTreeMap<String, u64>,
     /// Reports of misbehaviour, by reason.
     pub reports: BTreeMap<String, u64>,
@@ -188,9 +188,9 @@ pub struct Summary {
     pub topics: BTreeMap<String, TopicCounts>,
     /// Bytes on all connections: in and out.
     pub link_bytes: [u64; 2],
-    /// Blocks and collections that are too long for gossip.
+    /// Broadcasts of blocks and collections that are too long for gossip.
     pub broadcasts: cast::Counts,
-    /// What the network dropped, by reason.
+    /// Items that the network dropped, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Connected peers.
     pub peers: u64,
@@ -198,15 +198,15 @@ pub struct Summary {
     pub restored_blocks: u64,
     /// Votes and aggregates of earlier runs that it found.
     pub restored_messages: u64,
-    /// Votes and aggregates that would survive a crash by now.
+    /// Votes and aggregates that would survive a crash now.
     pub kept_messages: u64,
-    /// Blocks that were asked of peers to fill a gap.
+    /// Blocks requested from peers to fill a gap.
     pub fetched_blocks: u64,
-    /// Blocks that messages waited for and that peers sent when they were asked.
+    /// Blocks that messages waited for and that peers sent on request.
     pub blocks_by_root: u64,
     /// Signing jobs that the store of marks refused.
     pub signing_refused: u64,
-    /// Commits that failed: of marks, of blocks.
+    /// Failed commits: of marks, of blocks.
     pub commits_failed: [u64; 2],
     /// Longest commits since the start in milliseconds: of marks, of blocks.
     pub commit_ms_max: [f64; 2],
@@ -216,49 +216,49 @@ pub struct Summary {
     /// Whether it aggregates and collects when its validators are selected.
     #[serde(default)]
     pub is_aggregator: bool,
-    /// Whether duties can be signed: nothing that is not well stops it.
+    /// Whether duties can be signed: no health problem prevents it.
     pub can_sign: bool,
-    /// What is not well.
+    /// The health problems.
     pub health: Vec<Reason>,
-    /// By how many milliseconds the wall clock is ahead of the time that the node goes by.
+    /// By how many milliseconds the wall clock is ahead of the time that the node uses.
     pub clock_wrong_ms: f64,
-    /// By how many the clocks of peers are, if they say so.
+    /// By how many milliseconds the clocks of peers are ahead, if they report that.
     pub clock_peers_ahead_ms: Option<f64>,
-    /// The final slot at which this run began, if that is not genesis.
+    /// The final slot from which this run started, if that is not genesis.
     pub checkpoint_slot: Option<u64>,
-    /// The final slot at which the next one can begin.
+    /// The final slot from which the next one can start.
     pub kept_checkpoint_slot: Option<u64>,
-    /// Damaged files `node.redb` that were set aside and made anew.
+    /// Damaged files `node.redb` that were set aside and recreated.
     pub files_rebuilt: u64,
     /// Steps of the wall clock.
     pub clock_steps: u64,
     /// Phases that had passed before the loop ran.
     pub phases_missed: u64,
-    /// Verified votes that the fork choice did not take, and those that gave way to heavier ballots.
+    /// Verified votes that the fork choice did not accept, and those replaced by heavier ballots.
     pub votes_uncounted: [u64; 2],
-    /// Publications and subscriptions that the network did not take.
+    /// Publications and subscriptions that the network did not accept.
     pub publish_refused: u64,
     /// Records that the trace could not hold.
     pub trace_refused: u64,
-    /// Memory of the process that is resident, in bytes; 0 where the system does not say.
+    /// Resident memory of the process, in bytes. 0 if the system does not report it.
     pub rss_bytes: u64,
-    /// The most that it can become, in bytes: the sum of what follows.
+    /// Upper bound on it, in bytes: the sum of the following.
     pub memory_bound_bytes: u64,
-    /// The most bytes that each part of the node takes.
+    /// The most bytes that each component of the node takes.
     pub memory_parts: BTreeMap<String, u64>,
-    /// At its end: the last blocks and collections, and when they came.
+    /// At its end: the last blocks and collections, and when they arrived.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrivals: Vec<Arrival>,
-    /// Of a node that recorded its inputs, at its end.
+    /// At the end of a node that recorded its inputs.
     pub recorded: Option<Recorded>,
 }
 
 impl Summary {
-    /// Slots that a summary has one by one. A node makes it several times a second, so that it forgets what
-    /// is older: whoever wants all slots of a long run asks before, and calls [`Summary::take_slots`].
+    /// Slots listed one by one in a summary. A node creates summaries several times a second, so older slots are
+    /// dropped. To get all slots of a long run, query before that and call [`Summary::take_slots`].
     pub const JUDGED_MAX: usize = 4_096;
 
-    /// Takes up the slots, one by one, of another summary of the same node.
+    /// Adds the individual slots of another summary of the same node.
     pub fn take_slots(&mut self, other: &Summary) {
         self.credited.extend(&other.credited);
         self.missed.extend(&other.missed);
@@ -380,7 +380,7 @@ impl Summary {
         self.kept_checkpoint_slot = archive.latest.get().map(|kept| kept.slot.0);
     }
 
-    /// Says what is not well.
+    /// Determines the health problems.
     pub(crate) fn judge(&mut self, facts: &Facts) {
         self.clock_wrong_ms = facts.clock_wrong_ns as f64 / 1e6;
         self.clock_peers_ahead_ms = facts.peers_ahead_ns.map(|ns| ns as f64 / 1e6);
@@ -388,7 +388,7 @@ impl Summary {
         self.can_sign = !self.health.iter().any(|reason| reason.stops_signing());
     }
 
-    /// Duties of the last judged slots, and those that were missed.
+    /// Duties of the last judged slots, and the number of missed ones.
     pub(crate) fn last_duties(ports: &Ports) -> (u64, u64) {
         let judged = ports.telemetry.totals.duties.recent.iter().rev();
         let all = judged.take(JUDGED_SLOTS).map(|judged| judged.all());
@@ -397,12 +397,12 @@ impl Summary {
         })
     }
 
-    /// Whether the head lies so far behind the clock that the node counts as catching up.
+    /// Whether the head is so far behind the clock that the node counts as catching up.
     pub(crate) fn is_behind(&self) -> bool {
         self.head_slot.saturating_add(BEHIND_SLOTS) < self.slot
     }
 
-    /// The same figures with the memory of this process now. Not for the loop: the system is asked.
+    /// The same figures with the current memory of this process. Not for the loop, because it queries the system.
     pub fn with_memory(&self) -> Summary {
         Summary {
             rss_bytes: memory::resident_bytes(),

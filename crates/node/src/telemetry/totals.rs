@@ -1,5 +1,5 @@
-//! What happened since the start, as the summary and the interface tell it: with quantiles, which
-//! Prometheus' histograms do not have.
+//! Figures since the start for the summary and the interface, with quantiles, which Prometheus'
+//! histograms do not have.
 
 use super::buckets_table::RATIO;
 use super::event::Event;
@@ -12,10 +12,10 @@ use alphorn_types::Time;
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A turn above this stalls the loop and is counted.
+/// Duration above which a turn counts as a stall of the loop.
 const STALL_NS: u64 = 5_000_000;
 
-/// Longest time that a histogram tells apart, in microseconds: ten minutes.
+/// Longest time that a histogram resolves, in microseconds: ten minutes.
 const US_MAX: u64 = 600_000_000;
 
 /// A distribution of times, in microseconds with three digits.
@@ -24,7 +24,7 @@ pub(super) struct Times(Histogram<u64>);
 
 impl Default for Times {
     fn default() -> Self {
-        // The bounds are constants within what the library takes.
+        // The bounds are constants that the library accepts.
         Times(Histogram::new_with_bounds(1, US_MAX, 3).expect("legal bounds"))
     }
 }
@@ -40,7 +40,7 @@ impl Times {
         self.0.len()
     }
 
-    /// The time in milliseconds below which a share of all lies; 0 if there is none.
+    /// The time in milliseconds below which a share of all lies. 0 if there is none.
     pub(super) fn quantile_ms(&self, share: f64) -> f64 {
         match self.0.is_empty() {
             true => 0.0,
@@ -48,36 +48,37 @@ impl Times {
         }
     }
 
-    /// The greatest in milliseconds.
+    /// Maximum, in milliseconds.
     pub(super) fn max_ms(&self) -> f64 {
         self.0.max() as f64 / 1e3
     }
 }
 
-/// How long jobs of an operation ran, as a share of what was predicted.
+/// Run times of jobs of an operation, relative to the prediction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) sum: f64,
-    /// Jobs up to each bound of [`RATIO`] and above the one before; those above all last.
+    /// Jobs up to each bound of [`RATIO`] and above the previous one. The last count is for those
+    /// above all.
     pub(crate) counts: [u64; RATIO.len() + 1],
 }
 
 /// Jobs of one operation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jobs {
-    /// How long they waited.
+    /// Queueing times.
     pub(super) queued: Times,
-    /// How long they ran.
+    /// Run times.
     pub(super) ran: Times,
-    /// How long they ran, as a share of what was predicted.
+    /// Run times relative to the prediction.
     ratio: Ratio,
-    /// Those that ended after their soft deadline.
+    /// Jobs that ended after their soft deadline.
     pub(super) late: u64,
-    /// Those that had no result.
+    /// Jobs without a result.
     pub(super) failed: u64,
 }
 
-/// What became of the duties so far.
+/// Outcomes of the duties so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Duties {
     /// Blocks.
@@ -88,11 +89,11 @@ pub(super) struct Duties {
     pub(super) aggregate: Tally,
     /// Collections.
     pub(super) collect: Tally,
-    /// Slots that were judged.
+    /// Judged slots.
     pub(super) slots: u64,
     /// Slots whose committees were not ready in time.
     pub(super) unprepared: u64,
-    /// The last slots, one by one.
+    /// The last slots individually.
     pub(super) recent: VecDeque<Judged>,
 }
 
@@ -117,11 +118,11 @@ impl Duties {
 pub(super) struct Totals {
     /// Duties.
     pub(super) duties: Duties,
-    /// How late the loop woke for a deadline of the protocol.
+    /// Lateness of the loop at protocol deadlines.
     pub(super) phase_lag: Times,
-    /// How late it woke for a probe that is due every ten milliseconds.
+    /// Lateness of the loop at probes that are due every ten milliseconds.
     pub(super) probe_lag: Times,
-    /// How long one turn took.
+    /// Duration of a turn.
     pub(super) turns: Times,
     /// Turns above [`STALL_NS`].
     pub(super) stalls: u64,
@@ -131,20 +132,20 @@ pub(super) struct Totals {
     pub(super) evidence: u64,
     /// Reports of misbehaviour by reason.
     pub(super) reports: BTreeMap<&'static str, u64>,
-    /// Blocks that were fetched from peers to fill a gap.
+    /// Blocks fetched from peers to fill a gap.
     pub(super) blocks_fetched: u64,
-    /// Blocks that messages waited for and that peers sent when they were asked.
+    /// Blocks that messages waited for and that peers sent on request.
     pub(super) blocks_by_root: u64,
-    /// Publications that the network did not take.
+    /// Publications that the network did not accept.
     pub(super) publish_refused: u64,
-    /// Milliseconds from the start of a slot until two thirds of all validators stood in verified
+    /// Milliseconds from the start of a slot until two thirds of all validators were in verified
     /// collections here, by slot.
     pub(super) two_thirds_ms: VecDeque<(u64, f64)>,
     /// As in a snapshot.
     pub(super) fit: [[u64; 2]; 2],
     /// Steps of the wall clock.
     pub(super) clock_steps: u64,
-    /// Another machine signs with a local key.
+    /// Another process signs with a local key.
     pub(super) doppelganger: Option<Doppelganger>,
 }
 
@@ -183,7 +184,7 @@ impl Totals {
         jobs.queued.record_ns(ended.queued_ns);
         jobs.ran.record_ns(ended.ran_ns);
         if let Some(run) = ended.run {
-            // Nothing is predicted of a job that takes no time.
+            // Nothing is predicted for a job that takes no time.
             let share = ended.ran_ns as f64 / run.predicted_ns.max(1) as f64;
             jobs.ratio.sum += share;
             jobs.ratio.counts[RATIO.partition_point(|bound| *bound < share)] += 1;
@@ -199,7 +200,7 @@ impl Totals {
         }
     }
 
-    /// How well jobs were predicted, by operation.
+    /// Accuracy of job predictions, by operation.
     pub(super) fn cost(&self) -> BTreeMap<&'static str, Ratio> {
         let jobs = self.jobs.iter();
         jobs.map(|(op, jobs)| (*op, jobs.ratio)).collect()

@@ -1,7 +1,7 @@
-//! What a node tells of itself as it happens: the records that the page shows.
+//! The live trace of a node: the records that the page shows.
 //!
-//! The loop pushes, readers share what was pushed; see [`Ring`]. A record that cannot be told (a
-//! layout beyond the bounds of a trace) is counted and left out.
+//! The loop pushes, and readers share what was pushed. See [`Ring`]. A record that cannot be
+//! represented (a layout beyond the bounds of a trace) is counted and left out.
 
 use super::event::{self, outcome};
 use super::waiting::Waiting;
@@ -19,22 +19,22 @@ use alphorn_types::{Cell, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-/// How often traffic and peers are told.
+/// How often traffic and peers are recorded.
 const TRAFFIC_NS: u64 = 1_000_000_000;
-/// Sessions whose opening is remembered, so that it is told once.
+/// Sessions whose opening is remembered, so that it is recorded only once.
 const SESSIONS_MAX: usize = 256;
 
-/// The trace of one life of a node.
+/// The trace of one run of a node.
 pub(super) struct Tracer {
     ring: Arc<Mutex<Ring>>,
     waiting: Waiting<Record>,
     name: Name,
     genesis: Time,
     now: Time,
-    /// The slot that is told of, and the state of its cells.
+    /// The current slot, and the state of its cells.
     slot: Option<Slot>,
     cells: CellCounts,
-    /// Accepted collections of it that were told.
+    /// Number of its accepted collections already recorded.
     collections: usize,
     has_block: bool,
     finality: Finality,
@@ -48,7 +48,7 @@ pub(super) struct Tracer {
 }
 
 impl Tracer {
-    /// A trace that begins now.
+    /// Creates a trace that starts now.
     pub(super) fn new(name: &str, scheme: &str, config: &Config, now: Time) -> Self {
         let layout = config.layout;
         let ring = Ring::new(now.as_nanos(), RingLimits::default());
@@ -76,7 +76,7 @@ impl Tracer {
         tracer
     }
 
-    /// What readers share.
+    /// State shared by readers.
     pub(super) fn ring(&self) -> Arc<Mutex<Ring>> {
         self.ring.clone()
     }
@@ -123,7 +123,7 @@ impl Tracer {
         });
     }
 
-    /// Writes what waited for readers.
+    /// Writes what was held back for readers.
     pub(super) fn catch_up(&mut self) {
         let refused = &mut self.refused;
         self.waiting.catch_up(&self.ring, |ring, record| {
@@ -141,7 +141,7 @@ impl Tracer {
         i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// A slot began: cells begin anew.
+    /// A slot began, so cells are reset.
     fn begin(&mut self, slot: Slot, chain: &Chain) {
         self.slot = Some(slot);
         self.cells.clear();
@@ -162,14 +162,14 @@ impl Tracer {
         });
     }
 
-    /// A message came or went: votes are counted by their cell.
+    /// A message was received or sent. Votes are counted by their cell.
     fn message(&mut self, topic: Topic) {
         if let Topic::Vote { cell } = topic {
             self.cells.see(cell);
         }
     }
 
-    /// A job is about to be handed out: the first of a session of this slot opens it.
+    /// A job is about to be submitted. The first one of a session in this slot opens it.
     fn spawn(&mut self, spawn: &Spawn) {
         if spawn.class != Class::Current || !self.sessions.insert(spawn.session) {
             return;
@@ -249,7 +249,7 @@ impl Tracer {
         });
     }
 
-    /// Duties were judged; those that were missed are told.
+    /// Duties were judged. Missed ones are recorded.
     fn judged(&mut self, judged: &Judged) {
         let all = judged.all();
         if all.missed > 0 {
@@ -266,7 +266,7 @@ impl Tracer {
         }
     }
 
-    /// The state of the slot by the clock, told every quarter of a second.
+    /// The state of the slot by the clock, recorded every quarter of a second.
     pub(super) fn slot(&mut self, now: Time, slot: Slot, chain: &Chain, view: Option<&SlotView>) {
         self.now = now;
         if self.slot.is_none_or(|told| told < slot) {
@@ -303,7 +303,7 @@ impl Tracer {
         }
     }
 
-    /// Where the chain stands, told when it moves.
+    /// The position of the chain, recorded when it moves.
     pub(super) fn finality(&mut self, standing: Finality, two_thirds: Option<(Slot, u64)>) {
         if standing != self.finality || two_thirds.is_some() {
             self.finality = standing;
@@ -311,9 +311,9 @@ impl Tracer {
         }
     }
 
-    /// A peer came.
+    /// A peer connected.
     fn peer_up(&mut self, peer: u64, id: &str) {
-        // The end of an identity tells peers apart; all begin alike.
+        // The end of an identity distinguishes peers. All begin alike.
         let short = id
             .get(id.len().saturating_sub(8)..)
             .unwrap_or(id)
@@ -326,7 +326,7 @@ impl Tracer {
         });
     }
 
-    /// A peer is gone.
+    /// A peer disconnected.
     fn peer_down(&mut self, peer: u64, reason: &'static str) {
         if let Some((short, score)) = self.peers.remove(&peer) {
             self.push(Event::Peer {
@@ -337,7 +337,7 @@ impl Tracer {
         }
     }
 
-    /// Traffic and scores since the last second, if it has passed.
+    /// Records traffic and scores since the last second, if it has passed.
     pub(super) fn traffic(&mut self, status: impl FnOnce() -> Status) {
         if self.now < self.traffic_at {
             return;
@@ -388,7 +388,7 @@ mod tests {
     use alphorn_types::Layout;
     use alphorn_worker::Run;
 
-    /// A trace that begins a second before genesis: two committees of two cells of twelve.
+    /// A trace that starts a second before genesis: two committees of two cells of twelve.
     fn tracer() -> (Tracer, Horn) {
         let scheme = Model::new(CostTable::example()).unwrap();
         let layout = Layout::new(48, 2, 2).unwrap();

@@ -1,17 +1,17 @@
-//! What is written for readers, so that the loop waits for none of them.
+//! Writes that are deferred while readers hold the lock, so that the loop waits for none of them.
 //!
-//! Readers copy out of rings of lines under a lock, some for a millisecond. The loop takes the lock where it
-//! is free; where a reader has it, what is to be written waits here until the next write or the next look.
+//! Readers copy out of rings of lines under a lock, some for a millisecond. The loop takes the lock if it is free.
+//! While a reader holds it, writes wait here until the next write or the next look.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, TryLockError};
 
-/// Writes that wait at most; beyond it the newest are left out and counted.
+/// Maximum number of waiting writes. Beyond it the newest are dropped and counted.
 const WAITING_MAX: usize = 16_384;
-/// Writes that are caught up with at a time, so that this is no long turn either.
+/// Writes performed at a time when catching up, so that this does not make a long turn either.
 const AT_A_TIME: usize = 256;
 
-/// Writes that wait until no reader has the lock, oldest first.
+/// Writes that wait until no reader holds the lock, oldest first.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting<T> {
     writes: VecDeque<T>,
@@ -29,7 +29,7 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Writes now what waits and then this, or lets it wait as well.
+    /// Performs the waiting writes and then this one, or queues it as well.
     pub(super) fn put<L>(&mut self, shared: &Mutex<L>, item: T, write: impl FnMut(&mut L, T)) {
         match self.writes.len() < WAITING_MAX {
             true => self.writes.push_back(item),
@@ -38,14 +38,14 @@ impl<T> Waiting<T> {
         self.catch_up(shared, write);
     }
 
-    /// Writes what waits, if no reader has the lock.
+    /// Performs the waiting writes, if no reader holds the lock.
     pub(super) fn catch_up<L>(&mut self, shared: &Mutex<L>, mut write: impl FnMut(&mut L, T)) {
         if self.writes.is_empty() {
             return;
         }
         let mut lines = match shared.try_lock() {
             Ok(lines) => lines,
-            // What a reader that panicked has read is whole.
+            // Data that a panicked reader has read is intact.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
@@ -63,7 +63,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
-    /// A reader that has the lock for a second, as many of them would have together.
+    /// A reader that holds the lock for a second, as many readers together would.
     #[test]
     fn a_reader_that_has_the_lock_keeps_nobody_waiting() {
         let shared = Arc::new(Mutex::new(Vec::new()));

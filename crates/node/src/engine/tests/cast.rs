@@ -17,21 +17,21 @@ use std::sync::LazyLock;
 const CASTERS: u32 = 5;
 /// Bytes of a collection's evidence: too long for gossip.
 const EVIDENCE_BYTES: u64 = 300_000;
-/// How long a frame takes to leave.
+/// Time until a frame has left the queue.
 const LEAVE_NS: u64 = 1_000_000;
-/// One frame of so many is lost.
+/// One in this many frames is lost.
 const LOST_ONE_IN: u64 = 10;
 /// Nodes see each other under these numbers, and a doppelganger under another one.
 const FIRST_PEER: u64 = 100;
 const MALLORY: Peer = Peer(7);
 
-/// Every code; generators are made once.
+/// Every code. Generators are made once.
 static CODES: LazyLock<[Code; 2]> = LazyLock::new(|| {
     let generators = Generators::new(KERNELS.measured(), ELEMENTS);
     [Code::Rs, Code::Rlnc(generators)]
 });
 
-/// Runs a test in every code; a failure shows which it was behind the last line.
+/// Runs a test in every code. On failure the last line printed shows which code it was.
 fn in_each_code(test: impl Fn(&Code)) {
     for code in &*CODES {
         eprintln!("in {:?}", code.strategy());
@@ -39,7 +39,7 @@ fn in_each_code(test: impl Fn(&Code)) {
     }
 }
 
-/// Frames that a node remembers to have sent.
+/// Sent frames that a node remembers.
 const LOG_MAX: usize = 300;
 
 /// The next number of a sequence: Marsaglia's xorshift.
@@ -50,17 +50,17 @@ fn draw(state: &mut u64) -> u64 {
     *state
 }
 
-/// The broadcasts of a node, and what they want done.
+/// The broadcasts of a node, and their side effects.
 pub(super) struct Caster {
     cast: Option<Box<dyn Broadcasts>>,
     pub(super) settings: CastSettings,
     pub(super) large: VecDeque<(Topic, Bytes)>,
     pub(super) verdicts: VecDeque<(Token, Verdict)>,
     delivered: VecDeque<Input>,
-    /// How many that were.
+    /// Number of messages passed on.
     handed_on: u64,
     frames: Vec<(Peer, Bytes)>,
-    /// The last that were sent.
+    /// The last frames sent.
     log: VecDeque<Bytes>,
     /// Frames that have not left, by peer, and how many may wait.
     queued: BTreeMap<Peer, u32>,
@@ -68,9 +68,9 @@ pub(super) struct Caster {
     gossiped: Vec<Topic>,
     blamed: Vec<Blamed>,
     evidence: Vec<Evidence>,
-    /// What peers were blamed for, and how much.
+    /// The reasons and points for which peers were blamed.
     peers: Vec<(Peer, &'static str, u32)>,
-    /// It broadcasts collections whose evidence does not hold.
+    /// It broadcasts collections with invalid evidence.
     is_bent: bool,
     draws: u64,
 }
@@ -87,7 +87,7 @@ impl Carrier for Node {
         true
     }
 
-    // Every frame begins to leave at once.
+    // Every frame starts to leave at once.
     fn cancel_frames(&mut self, _: Peer, _: u64) {}
 
     fn run(&mut self, spawn: Spawn) {
@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-/// A scheme whose collections have some hundred kilobytes, in a network whose collectors are known.
+/// A scheme with collections of some hundred kilobytes, in a network with known collectors.
 fn large_collections() -> (Model, Config, SchemeInfo) {
     let mut table = CostTable::example();
     table.sizes.evidence[1].bytes = EVIDENCE_BYTES;
@@ -190,7 +190,7 @@ fn large_collections() -> (Model, Config, SchemeInfo) {
 }
 
 impl World {
-    /// Nodes that broadcast what is above a length, with collections of some hundred kilobytes.
+    /// Nodes that broadcast messages above a length, with collections of some hundred kilobytes.
     fn casting(code: &Code, above_bytes: usize) -> World {
         let (scheme, config, info) = large_collections();
         let node = |index: u32| {
@@ -253,7 +253,7 @@ impl World {
         self.cast(index, |cast, now, node| cast.left(now, peer, 1, node));
     }
 
-    /// Frames leave; one of some is lost on the way.
+    /// Frames leave, and one in some is lost on the way.
     pub(super) fn carry_frames(&mut self, index: usize) {
         let Some(caster) = &mut self.nodes[index].caster else {
             return;
@@ -271,7 +271,7 @@ impl World {
         let arrival = left.saturating_add_ns(LATENCY_NS);
         for (peer, data, is_lost) in sent {
             self.push(left, index, Event::Left(peer));
-            // Strangers hear nothing.
+            // Strangers receive nothing.
             let nodes = FIRST_PEER..FIRST_PEER + self.nodes.len() as u64;
             if nodes.contains(&peer.0) && !is_lost {
                 let from = Peer(FIRST_PEER + index as u64);
@@ -351,7 +351,7 @@ fn a_record_of_a_node_with_broadcasts_is_replayed_without_them() {
     });
 }
 
-/// Who signs what does not hold answers for it; whoever forwarded shards of it does not.
+/// The signer of invalid content is held responsible. Peers that forwarded shards of it are not.
 #[test]
 fn bad_content_is_the_fault_of_its_source_and_of_nobody_else() {
     in_each_code(|code| {
@@ -366,7 +366,7 @@ fn bad_content_is_the_fault_of_its_source_and_of_nobody_else() {
             assert!(!caster.blamed.is_empty());
             for Blamed { subject, header } in &caster.blamed {
                 assert!(is_bent(subject.source), "{subject:?} is honest");
-                // Tag, header and signature: what proves it to others.
+                // Tag, header and signature, as proof to others.
                 assert!(header.len() > 100, "{} bytes", header.len());
             }
             let kept = caster.cast.as_ref().unwrap().blamed();
@@ -374,7 +374,7 @@ fn bad_content_is_the_fault_of_its_source_and_of_nobody_else() {
             assert_eq!(caster.peers, [], "a forwarder is blamed");
             assert_eq!(node.points, BTreeMap::new(), "a forwarder is blamed");
             assert!(node.verdicts.get("reject") > Some(&0));
-            // All others' collections are there.
+            // The collections of all others are there.
             assert!(node.judged.iter().all(|judged| judged.credited > 0));
         }
     });
@@ -425,7 +425,7 @@ fn scheduled(node: &Node, slot: u64) -> Subject {
     all.find(|subject| sources.is_scheduled(subject)).unwrap()
 }
 
-/// Bytes that begin as the collection of a subject.
+/// Bytes that begin like the collection of a subject.
 fn collection_like(subject: &Subject, node: &Node) -> Bytes {
     let vote = Vote {
         slot: Slot(subject.slot),
@@ -433,7 +433,7 @@ fn collection_like(subject: &Subject, node: &Node) -> Bytes {
     };
     let mut bytes = vec![alphorn_proto::wire::VERSION, 2];
     bytes.extend(vote.encode());
-    // A committee of two levels, which has no index beside it.
+    // A committee of two levels, which has no index next to it.
     bytes.push(2);
     bytes.extend((subject.index as u16).to_le_bytes());
     bytes.extend([0; 2]);

@@ -1,11 +1,12 @@
-//! Clocks that are wrong, and networks of two halves.
+//! Wrong clocks, and networks split in two.
 
 use super::*;
 
 const SLOT_NS: u64 = 4_000_000_000;
 
 impl World {
-    /// Hands to every node the blocks that others kept and it lacks, as its questions to peers do.
+    /// Passes to every node the blocks that others stored and it lacks, as its requests to peers
+    /// would.
     pub(super) fn exchange_blocks(&mut self) {
         let kept: Vec<BTreeMap<Slot, Bytes>> =
             self.nodes.iter().map(|node| node.blocks.clone()).collect();
@@ -24,7 +25,7 @@ impl World {
     }
 }
 
-/// A clock that jumps by up to ten seconds at each phase of a slot and back two slots later.
+/// A clock that jumps by up to ten seconds in each phase of a slot, and back two slots later.
 #[test]
 fn a_clock_that_steps_signs_nothing_past_and_nothing_twice() {
     let own = (VALIDATORS / NODES) as usize;
@@ -36,7 +37,7 @@ fn a_clock_that_steps_signs_nothing_past_and_nothing_twice() {
             world.nodes[0].skew_ns = step_ms * 1_000_000;
             world.run_until(at.saturating_add_ns(2 * SLOT_NS));
             world.nodes[0].skew_ns = 0;
-            // Blocks of a time that its clock did not believe in are asked for again.
+            // Blocks of a time that its clock did not accept are requested again.
             world.run_until(slot_start(9));
             world.exchange_blocks();
             world.run_until(slot_start(18));
@@ -67,7 +68,7 @@ fn a_clock_that_steps_signs_nothing_past_and_nothing_twice() {
     }
 }
 
-/// A clock that is wrong by a phase for good: its node is late or early, and nobody blames it.
+/// A clock that is permanently wrong by a phase. Its node is late or early, and is not blamed.
 #[test]
 fn a_clock_that_is_wrong_by_a_phase_harms_its_own_node_alone() {
     for skew_ms in [-800i64, 800] {
@@ -86,9 +87,9 @@ fn a_clock_that_is_wrong_by_a_phase_harms_its_own_node_alone() {
     }
 }
 
-/// Two halves that hear nothing of each other for 32 slots, then everything; `epoch_slots` says how
-/// many epochs that is. Neither half can finalise, and where their branches are older than an epoch
-/// they have drawn different committees.
+/// Two halves that hear nothing from each other for 32 slots, then everything. `epoch_slots`
+/// determines how many epochs that is. Neither half can finalise, and once their branches are older
+/// than an epoch they have drawn different committees.
 fn a_partition_heals(epoch_slots: u64) {
     const APART: u64 = 5;
     const TOGETHER: u64 = APART + 32;

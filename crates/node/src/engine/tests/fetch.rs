@@ -1,4 +1,4 @@
-//! Blocks that gossip lost, and peers that speak of blocks which nobody has.
+//! Blocks that gossip lost, and peers that refer to blocks that do not exist.
 
 use super::*;
 use crate::sync::{Answer, BLOCKS_BY_ROOT, Sync};
@@ -7,33 +7,33 @@ use alphorn_proto::wire::VoteMsg;
 
 /// How often a node looks for blocks that messages wait for.
 const LOOK_NS: u64 = 10_000_000;
-/// The first peer that is no node, and how those behave: by number, in turns.
+/// The first peer that is not a node. Their behaviours alternate by number.
 const LIAR: u64 = 1_000;
 const LIES: [Lie; 4] = [Lie::Silent, Lie::Empty, Lie::Other, Lie::Forged];
 
-/// What a peer answers that is asked for a block.
+/// The response of a peer that is asked for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
     Silent,
     Empty,
-    /// Another block than the one that it was asked for.
+    /// A block other than the one requested.
     Other,
-    /// That block, with a signature that is none.
+    /// That block, with an invalid signature.
     Forged,
 }
 
-/// Whom a node asks for blocks.
+/// A node's requests for blocks.
 #[derive(Default)]
 pub(super) struct Asker {
     sync: Sync,
-    /// The questions: when, whom, which block.
+    /// The requests: time, peer, block.
     asked: Vec<(Time, Peer, Root)>,
-    /// When an answer brought a block.
+    /// When a response contained a block.
     brought: BTreeMap<Root, Time>,
 }
 
 impl World {
-    /// Nodes that ask each other, and so many liars, for blocks.
+    /// Nodes that request blocks from each other, and from this many liars.
     fn fetching(nodes: u32, liars: u64) -> Self {
         let mut world = World::of(nodes, 4);
         for index in 0..world.nodes.len() {
@@ -47,7 +47,7 @@ impl World {
         world
     }
 
-    /// A node asks for what messages wait for, as its loop does.
+    /// A node requests what messages wait for, as its loop does.
     pub(super) fn look(&mut self, index: usize) {
         self.push(self.now.saturating_add_ns(LOOK_NS), index, Event::Look);
         let node = &mut self.nodes[index];
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// What a liar answers.
+    /// A liar's response.
     fn lie(&mut self, index: usize, peer: Peer, id: u64, root: Root) {
         let answer = match LIES[(peer.0 - LIAR) as usize % LIES.len()] {
             Lie::Silent => return,
@@ -100,7 +100,7 @@ impl World {
     fn forge(&self, data: &Bytes) -> Bytes {
         let header = Header::peek(data, self.format()).unwrap().encode();
         let mut forged = data.to_vec();
-        // Behind version, kind and header.
+        // After version, kind and header.
         forged[2 + header.len()] ^= 1;
         forged.into()
     }
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// A liar votes, with a signature that is none, for a head.
+    /// A liar sends a vote for a head, with an invalid signature.
     fn claim(&mut self, index: usize, liar: u64, validator: u32, slot: Slot, head: Root) {
         let horn = self.nodes[index].engine.as_ref().unwrap().horn();
         let epoch = slot.epoch(horn.config().epoch_slots);
@@ -185,8 +185,7 @@ impl World {
             .root()
     }
 
-    /// Node 0 asked for the lost block when the first vote of another node came, and had it a question
-    /// and an answer later.
+    /// Node 0 requested the lost block when the first vote of another node arrived, and had it one round trip later.
     fn assert_came_at_once(&self, root: &Root) {
         let votes = self.nodes[1..]
             .iter()
@@ -243,7 +242,7 @@ fn a_block_that_gossip_lost_is_asked_for_and_the_votes_that_waited_count() {
         deaf < whole && fetched == whole,
         "{deaf}, {fetched}, {whole}"
     );
-    // All but its own, which it cast before the block was there.
+    // All but its own, which it cast before the block arrived.
     let others = u64::from(VALIDATORS - VALIDATORS / NODES);
     assert!(world.judged(1, LOST).credited >= others);
     assert_eq!(missed(&world.nodes[1]) + missed(&world.nodes[2]), 0);
@@ -266,7 +265,7 @@ fn a_peer_that_invents_heads_gets_its_own_share_and_no_more() {
     let root = world.root_of(LOST);
     world.assert_came_at_once(&root);
     let asker = world.nodes[0].asker.as_ref().unwrap();
-    // Each root once of each peer, and no honest peer is asked for what a liar invented.
+    // Each root once from each peer, and no honest peer is asked for what a liar invented.
     let mut pairs: Vec<(Peer, Root)> = asker
         .asked
         .iter()
@@ -283,7 +282,7 @@ fn a_peer_that_invents_heads_gets_its_own_share_and_no_more() {
     assert_eq!(silent, 1);
 }
 
-/// Each liar speaks of the lost block before anybody else does, and does not give it.
+/// Each liar refers to the lost block before any other peer does, and does not provide it.
 #[test]
 fn a_peer_that_lies_does_not_use_up_the_only_question() {
     let mut world = World::fetching(NODES, 4);
@@ -300,7 +299,7 @@ fn a_peer_that_lies_does_not_use_up_the_only_question() {
     let asked: Vec<Peer> = asker.asked.iter().map(|(_, peer, _)| *peer).collect();
     assert_eq!(asked.len(), 5, "{asked:?}");
     assert_eq!(asked[..4], [0, 1, 2, 3].map(|liar| Peer(LIAR + liar)));
-    // Whoever forged a block answers for it, as for one that it gossips.
+    // A peer that forged a block is penalised as for one that it gossips.
     assert!(world.nodes[0].points[&Peer(LIAR + 3)] >= 20);
     world.run_until(slot_start(LOST + 4));
     let others = u64::from(VALIDATORS - VALIDATORS / NODES);

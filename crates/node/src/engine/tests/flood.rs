@@ -1,18 +1,18 @@
-//! Ten forged votes for each honest one, from senders who are sent away and come back as others.
+//! Ten forged votes for each honest one, from senders that are disconnected and return under new names.
 
 use super::*;
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::VoteMsg;
 use alphorn_types::Validator;
 
-/// The points at which the network bans a machine, see `alphorn_net::Handle::report`.
+/// The points at which the network bans a host, see `alphorn_net::Handle::report`.
 const BAN_POINTS: u32 = 100;
-/// The first number of a sender of forged votes; each wave has one of its own.
+/// The first number of a sender of forged votes. Each wave has its own.
 const FLOODERS: u64 = 1_000;
 /// Waves of a slot's vote phase, a tenth of a second apart, and forged votes of each validator in one.
 const WAVES: u64 = 5;
 const FORGED: u32 = 2;
-/// A lane tests a vote in so many nanoseconds: ten times the honest ones in a quarter of the phase.
+/// Time for a lane to test a vote: ten times the honest ones in a quarter of the phase.
 const VOTE_NS: u64 = 400_000;
 
 /// Forged votes that reached a node, and those whose sender was gone.
@@ -23,8 +23,8 @@ struct Sent {
 }
 
 impl World {
-    /// Hands every node forged votes of everybody, from a sender of its own and from those of the
-    /// slot's earlier waves, as far as they are not banned.
+    /// Sends every node forged votes of all validators, from a sender of its own and from those of the slot's earlier
+    /// waves that are not banned.
     fn wave(&mut self, slot: Slot, wave: u64, sent: &mut Sent) {
         for index in 0..self.nodes.len() {
             for earlier in 0..=wave {
@@ -44,8 +44,8 @@ impl World {
         }
     }
 
-    /// Votes that nobody signed: first for a node's head, before the honest ones come, then for the
-    /// block before it, since a second vote for the same is refused unread.
+    /// Unsigned votes: first for a node's head, before the honest ones arrive, then for the block before it, since a
+    /// second vote for the same is rejected unread.
     fn forged(&self, index: usize, slot: Slot, wave: u64) -> Vec<(Topic, Bytes)> {
         let horn = self.nodes[index].engine.as_ref().unwrap().horn();
         let epoch = slot.epoch(horn.config().epoch_slots);

@@ -1,9 +1,9 @@
-//! A gap of more blocks than one answer has.
+//! A gap of more blocks than one response holds.
 
 use super::*;
 use crate::sync::{Answer, Standing, Status, Sync, decode_range};
 
-/// Slots without a word from the other node, each of which proposes in half of them.
+/// Slots without contact to the other node. Each node proposes in half of them.
 const APART: u64 = 300;
 
 impl World {
@@ -28,8 +28,8 @@ impl World {
         (standing, status)
     }
 
-    /// A node asks the other one where it stands, and for what it lacks, as its loop does; gives how
-    /// many blocks came.
+    /// A node asks the other one for its status, and for the blocks it lacks, as its loop does. Returns how many blocks
+    /// arrived.
     fn ask(&mut self, index: usize, sync: &mut Sync) -> usize {
         let (standing, own) = self.standing(index);
         let (_, theirs) = self.standing(1 - index);
@@ -67,8 +67,8 @@ impl World {
     }
 }
 
-/// Neither node can finalise anything alone, so what it lacks begins after genesis and is longer than
-/// an answer.
+/// Neither node can finalise anything alone, so the missing blocks begin after genesis and are more than a response
+/// holds.
 #[test]
 fn a_gap_longer_than_an_answer_is_filled() {
     let mut world = World::of(2, 4);

@@ -1,4 +1,4 @@
-//! Which blocks are kept for peers that ask and for the next start, and which votes are sent on.
+//! Which blocks are stored for peers that request them and for the next start, and which votes are forwarded.
 
 use super::*;
 use crate::begin::begin;
@@ -10,9 +10,9 @@ use alphorn_types::Validator;
 use redb::backends::InMemoryBackend;
 use tokio::sync::oneshot;
 
-/// A peer that is no node.
+/// A peer that is not a node.
 const OTHER: Peer = Peer(1_000);
-/// A slot whose proposer is not of node 0.
+/// A slot whose proposer is not on node 0.
 const SLOT: u64 = 5;
 
 impl World {
@@ -44,7 +44,7 @@ impl World {
         block.encode(format, &no_references).unwrap().into()
     }
 
-    /// What a validator signs in a slot.
+    /// A validator's signature in a slot.
     fn signed(&self, slot: Slot, validator: Validator, role: Role, message: [u8; 32]) -> Bytes {
         let env = &self.nodes[0].env;
         let job = SignJob::new(slot, vec![SignItem::new(validator, role, message)]);
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Node 0 gets a block from a peer that is no node.
+    /// Node 0 receives a block from a peer that is not a node.
     fn bring(&mut self, data: Bytes) {
         self.sequence += 1;
         let token = Token((1 << 63) | self.sequence);
@@ -136,7 +136,7 @@ fn both_blocks_of_an_equivocator_are_kept() {
     assert_eq!(node.blocks[&Slot(SLOT)], second, "kept after the first");
 }
 
-/// They are larger than an answer to a peer has room for, and the chain stands on the later one by root.
+/// They are larger than the room in a response to a peer, and the chain builds on the one later by root.
 #[test]
 fn both_large_blocks_of_an_equivocator_are_restored() {
     let world = World::new();
@@ -171,7 +171,7 @@ fn votes_are_kept_and_sent_on_however_many_messages_wait() {
         let token = Token(u64::MAX - number);
         engine.await_message(token, posted.topic, &posted.data);
     }
-    // What a peer brings then awaits its verdict like all others.
+    // A message from a peer then waits for its verdict like all others.
     engine.await_message(Token(7), brought.topic, &brought.data);
     assert!(engine.messages.contains_key(&Token(7)));
     let (reply, mut heard) = oneshot::channel();

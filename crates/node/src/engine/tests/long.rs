@@ -1,4 +1,4 @@
-//! A network that lasts: a hundred thousand slots with restarts from disk and joins from checkpoints.
+//! A long-lived network: a hundred thousand slots with restarts from disk and joins from checkpoints.
 
 use super::*;
 use crate::begin::begin;
@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use redb::backends::InMemoryBackend;
 
-/// Slots, and how many of them pass with nothing going on before some are run.
+/// Number of slots, and how many of them pass idle before some are run.
 const SLOTS: u64 = 100_000;
 const JUMP: u64 = if cfg!(feature = "soak") {
     90
@@ -16,7 +16,7 @@ const JUMP: u64 = if cfg!(feature = "soak") {
 };
 /// Slots that are run after a jump.
 const RUN: u64 = 10;
-/// Nothing is under way that late in a slot, so that nothing is lost where time jumps.
+/// Nothing is in flight that late in a slot, so nothing is lost when time jumps.
 const LATE_NS: u64 = 3_700_000_000;
 /// Rounds from one restart, or one join, to the next.
 const RESTART_EVERY: u64 = if cfg!(feature = "soak") { 10 } else { 1 };
@@ -26,7 +26,7 @@ fn disk() -> Blocks {
     Blocks::open_backend(InMemoryBackend::new).unwrap()
 }
 
-/// Writes what a node wants kept, as its archive does.
+/// Writes what a node wants stored, as its archive does.
 fn keep(node: &mut Node, disk: &Blocks) {
     let horn = node.engine.as_ref().unwrap().horn();
     let stored = |(slot, data): (Slot, Bytes)| Stored {
@@ -56,7 +56,7 @@ fn keep(node: &mut Node, disk: &Blocks) {
 }
 
 impl World {
-    /// A node ends, and begins again with a disk and perhaps a checkpoint; its marks stay.
+    /// A node ends, and starts again with a disk and possibly a checkpoint. Its marks stay.
     fn restart(&mut self, index: usize, disk: &Blocks, given: Option<&[u8]>) {
         let mut again = node(index as u32, NODES, 4);
         let mut horn = horn(index as u32, NODES, 4);
@@ -75,7 +75,7 @@ impl World {
         self.queue.retain(|_, (to, _)| *to != index);
     }
 
-    /// Hands a node the blocks that a peer serves from the node's final one on.
+    /// Passes to a node the blocks that a peer serves from the node's final one on.
     fn catch_up(&mut self, index: usize, peer: &Blocks) {
         let horn = self.nodes[index].engine.as_ref().unwrap().horn();
         let from = horn.chain().finalised().slot;
@@ -107,7 +107,7 @@ fn a_network_lasts_a_hundred_thousand_slots_with_restarts_and_joins() {
             assert!(finalised + 3 >= slot, "node {index} at {slot}: {finalised}");
             assert_eq!(world.nodes[index].doppelgangers, []);
             keep(&mut world.nodes[index], disk);
-            // What is kept is bounded, and enough.
+            // The stored data is bounded, and sufficient.
             let oldest = disk.range(Slot(0), 1, &[]).unwrap()[0].slot.0;
             assert!(oldest + SLOTS_KEPT + JUMP >= slot, "{oldest} at {slot}");
         }
@@ -115,7 +115,7 @@ fn a_network_lasts_a_hundred_thousand_slots_with_restarts_and_joins() {
         let index = rng.random_range(0..NODES as usize);
         let other = (index + 1) % NODES as usize;
         if u64::is_multiple_of(round, JOIN_EVERY) {
-            // Its disk is lost; a peer gives it the checkpoint that it has.
+            // Its disk is lost, and a peer gives it the checkpoint that it has.
             joins += 1;
             disks[index] = disk();
             let given = disks[other].checkpoint().unwrap().unwrap();
@@ -135,7 +135,7 @@ fn a_network_lasts_a_hundred_thousand_slots_with_restarts_and_joins() {
             slot += 1;
             world.run_until(slot_start(slot).saturating_add_ns(LATE_NS));
         }
-        // Nothing happens for long.
+        // Nothing happens for a long time.
         slot += JUMP;
         world.queue.clear();
         world.now = slot_start(slot);

@@ -10,7 +10,7 @@ const FIRST: Settings = Settings {
     behind: BTreeMap::new(),
 };
 
-/// A record of node 0 among three for some slots, and what its recorder said.
+/// A record of node 0 among three for some slots, and its recorder's result.
 fn recorded(folder: &std::path::Path) -> (Vec<u8>, Recorded) {
     let path = folder.join("record");
     let mut world = World::new();
@@ -44,7 +44,7 @@ fn a_record_replays_to_the_same_effects_and_another_machine_to_others() {
     assert_eq!(hex, told.outputs);
     assert_eq!((again.end, again.differs), (Some(again.mark), None));
     assert!(again.finalised_slot > 35, "{again:?}");
-    // The first mark already tells that this is another node.
+    // The first mark already shows that this is another node.
     let other = replayed(&bytes, 1).unwrap();
     let first: Option<Mark> = other.differs;
     assert_eq!(
@@ -82,7 +82,7 @@ fn a_record_that_was_cut_replays_as_far_as_it_goes_and_a_changed_one_is_found_ou
     assert!(matches!(replayed(&more, 0), Err(RecordError::Entry { .. })));
 }
 
-/// At the end of time slots have no end: the machines would walk through them for ever.
+/// At the end of time slots have no end: the state machines would walk through them for ever.
 #[test]
 fn an_input_at_the_end_of_time_is_refused() {
     let mut bytes = crate::record::MAGIC.to_vec();

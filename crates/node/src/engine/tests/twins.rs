@@ -1,8 +1,8 @@
-//! Two processes with the same keys, and a node whose marks are those of an older copy.
+//! Two processes with the same keys, and a node with marks from an older copy.
 
 use super::*;
 
-/// Nodes of which the last one has the keys of the one before it.
+/// Nodes, the last of which has the keys of the one before it.
 fn with_twin() -> World {
     let mut world = World::new();
     world.nodes.push(node(NODES - 1, NODES, 4));
@@ -14,9 +14,8 @@ fn last_vote(node: &Node) -> Slot {
     *node.votes.last_key_value().unwrap().0
 }
 
-/// Both start before genesis, and neither is there before the other. As long as they say the same,
-/// byte for byte, nobody can tell them apart; one that lacks votes of a slot makes another
-/// aggregate of them.
+/// Both start before genesis, neither earlier than the other. As long as they say the same, byte for byte, they cannot
+/// be told apart. If one lacks votes of a slot, it makes a different aggregate of them.
 #[test]
 fn twins_that_start_in_the_same_slot_notice_each_other_when_they_differ() {
     let mut world = with_twin();
@@ -51,7 +50,7 @@ fn twins_that_start_in_the_same_slot_notice_each_other_when_they_differ() {
     }
 }
 
-/// The bits of evidence tell of a twin whose votes never came here.
+/// The bits of evidence reveal a twin whose votes never arrived here.
 #[test]
 fn a_twin_is_noticed_by_the_bits_of_aggregates_and_blocks() {
     let mut world = with_twin();
@@ -71,7 +70,7 @@ fn a_twin_is_noticed_by_the_bits_of_aggregates_and_blocks() {
     );
 }
 
-/// Node 1 is brought back from a copy at the end of slot 8, with such marks, and runs for some slots.
+/// Node 1 is restored from a copy at the end of slot 8, with these marks, and runs for some slots.
 fn brought_back(used: Slot, behind: BTreeMap<Validator, Slot>) -> World {
     let mut world = World::new();
     world.run_until(slot_start(3));
@@ -99,8 +98,8 @@ fn brought_back(used: Slot, behind: BTreeMap<Validator, Slot>) -> World {
     world
 }
 
-/// A key whose mark was not raised before the last start is as far behind as it was: that others' marks are
-/// not says nothing of it.
+/// A key whose mark was not raised before the last start is as far behind as it was. Other keys' marks being up to date
+/// says nothing about it.
 #[test]
 fn the_mark_of_one_key_that_is_behind_is_raised() {
     let own = Validator(1);
@@ -112,8 +111,8 @@ fn the_mark_of_one_key_that_is_behind_is_raised() {
     assert!(last_vote(node) >= Slot(15), "and it goes on");
 }
 
-/// A folder that is brought back from a copy, with the right clock: the marks are behind what the
-/// network shows, and are raised before anything is signed. That is no doppelganger.
+/// A folder restored from a copy, with the right clock: the marks are behind what the network shows, and are raised
+/// before anything is signed. This does not count as a doppelganger.
 #[test]
 fn marks_that_are_behind_the_network_are_raised() {
     let world = brought_back(Slot(4), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Files that are not what was written: single bytes that changed, files that are gone, older copies.
+//! Files that are not what was written: single changed bytes, missing files, older copies.
 
 use super::*;
 use crate::blocks::{Blocks, Facts, Stored};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that are changed in each file, one at a time.
 const FLIPS: u64 = if cfg!(feature = "soak") { 500 } else { 24 };
-/// Snapshots that are brought back.
+/// Number of snapshots restored.
 const SNAPSHOTS: u64 = if cfg!(feature = "soak") { 50 } else { 5 };
 
 struct Folder {
@@ -31,7 +31,7 @@ impl Folder {
         Blocks::open(&self.path("node.redb")).unwrap()
     }
 
-    /// A start as the program makes it: the store, and why a new file was made.
+    /// A start as the program does it: the store, and why a new file was created.
     fn start(
         &self,
         slot: u64,
@@ -48,7 +48,7 @@ impl Folder {
         SafetyStore::open_known(&self.path("safety.redb"), keys(2), opening, known)
     }
 
-    /// Signs some slots, and has the other file remember it.
+    /// Signs some slots, and records it in the other file.
     fn sign(&self, from: u64, slots: u64) {
         let (store, _) = self.start(from, false).unwrap();
         for slot in from + START_SLOTS..from + START_SLOTS + slots {
@@ -74,7 +74,7 @@ fn flipped(bytes: &[u8], at: usize, path: &Path) {
     fs::write(path, changed).unwrap();
 }
 
-/// Positions that are drawn where there is something, since most of a new file is empty.
+/// Random positions with data, since most of a new file is empty.
 fn positions(bytes: &[u8]) -> Vec<usize> {
     let mut rng = SmallRng::seed_from_u64(9);
     let is_used = |at: &usize| bytes[*at & !63..].iter().take(64).any(|byte| *byte != 0);
@@ -107,9 +107,9 @@ fn a_changed_byte_of_the_marks_is_refused_or_changes_nothing() {
             }
         }
     }
-    // Most of a file is pages of earlier commits, which nobody reads.
+    // Most of a file is pages of earlier commits, which are not read.
     assert!(refused > 0, "{refused} of {FLIPS}");
-    // The way out: a new file, in which nothing is signed that was.
+    // The way out: a new file, in which nothing is signed again.
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     assert!(matches!(
         folder.start(5, false),
@@ -141,7 +141,7 @@ fn a_changed_byte_of_the_blocks_costs_blocks_and_no_start() {
             Some(_) => {
                 rebuilt += 1;
                 assert_eq!(found, [], "byte {at}");
-                // And it goes on.
+                // And it continues.
                 blocks.put(&all, &[]).unwrap();
                 assert_eq!(blocks.range(Slot(0), 10, &[]).unwrap(), all);
             }
@@ -175,7 +175,7 @@ fn a_file_of_marks_that_is_gone_or_set_back_is_refused_with_the_way_out() {
             panic!("seed {seed}: a new file is made without a word");
         };
         assert_eq!(known, next);
-        // The file of another folder that is further.
+        // The file of another folder that is further ahead.
         let other = Folder::new();
         other.sign(1_000, 1);
         fs::copy(other.path("safety.redb"), &path).unwrap();
@@ -192,8 +192,7 @@ fn a_file_of_marks_that_is_gone_or_set_back_is_refused_with_the_way_out() {
     }
 }
 
-/// A file of the first layout, whose marks had no checksum, gets them; one whose checksum is wrong is
-/// refused.
+/// A file of the first layout, whose marks had no checksum, is given checksums. One with a wrong checksum is refused.
 #[test]
 fn marks_of_the_first_layout_are_taken_over_and_changed_ones_are_not() {
     use redb::{Database, TableDefinition};
@@ -220,7 +219,7 @@ fn marks_of_the_first_layout_are_taken_over_and_changed_ones_are_not() {
         let store = SafetyStore::open(&path, keys(2), opening(3, false)).unwrap();
         assert_eq!((store.first_slot(), store.witness().next), (Slot(17), 17));
     }
-    // As somebody sets it back by hand.
+    // As if set back by hand.
     write(2, &[&mark[..], &[0; 8]].concat());
     let opened = SafetyStore::open(&path, keys(2), opening(3, false));
     assert!(matches!(

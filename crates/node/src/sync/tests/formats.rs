@@ -1,4 +1,4 @@
-//! Vectors of the requests between nodes: what the encoders write and what it says, and bytes with one thing wrong each.
+//! Vectors of the requests between nodes: the output of the encoders with its meaning, and bytes with one error each.
 
 use super::*;
 use alphorn_net::frame::{Deframer, Frame, FrameError, head};
@@ -9,7 +9,7 @@ use serde_json::json;
 mod writer;
 use writer::{Vectors, with};
 
-/// The frames of a response, whose chunks have at most so many bytes.
+/// The frames of a response, whose chunks have at most this many bytes.
 fn frames(mut bytes: &[u8], chunk_bytes_max: usize) -> Result<Vec<Frame>, FrameError> {
     let mut deframer = Deframer::coded(chunk_bytes_max);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What happened since the start; times in seconds, sizes in bytes.
+//! Events since the start. Times in seconds, sizes in bytes.
 
 use super::super::buckets_table as buckets;
 use super::super::event::{Event, Turn};
@@ -16,12 +16,12 @@ use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Messages whose verdict is awaited; as many as the network remembers.
+/// Maximum number of messages that wait for a verdict: as many as the network remembers.
 const WAITING_MAX: usize = 8_192;
-/// Peers whose direction is remembered; the network takes fewer.
+/// Maximum number of peers whose direction is remembered. The network allows fewer.
 const PEERS_MAX: usize = 4_096;
 
-/// Labels of a family whose members come with the operations that jobs have.
+/// Labels of a family whose members depend on the operations of jobs.
 type Key<const N: usize> = [(&'static str, &'static str); N];
 type Histograms<const N: usize> = Family<Key<N>, Histogram, fn() -> Histogram>;
 
@@ -44,7 +44,7 @@ macro_rules! figures {
 }
 
 figures! {
-    /// What has no labels.
+    /// Figures without labels.
     struct Figures {
         votes_signed: counter = "lean_pq_sig_attestation_signatures", "Votes that were signed here";
         vote_signing: histogram(buckets::VOTE) = "lean_pq_sig_attestation_signing_time_seconds",
@@ -91,20 +91,19 @@ figures! {
     }
 }
 
-/// Counters and histograms. The histograms are the library's: their buckets are exact and few.
-/// They give themselves to a scrape alone; quantiles are of
-/// [`Totals`](super::super::totals::Totals), with a type that would cost a hundred times the memory
-/// here and blur the buckets.
+/// Counters and histograms. The histograms are the library's, with few, exact buckets. They can
+/// only be read by a scrape. Quantiles come from [`Totals`](super::super::totals::Totals), whose
+/// type would take a hundred times the memory here and blur the buckets.
 pub(in super::super) struct Counted {
     pub(super) figures: Figures,
     clock: SlotClock,
     phase_at: Option<Time>,
-    /// Messages whose verdict is awaited: their kind and arrival.
+    /// Messages that wait for a verdict: their kind and arrival.
     waiting: BTreeMap<Token, (Kind, Time)>,
     /// By kind.
     bytes: Vec<Histogram>,
     verdicts: Vec<Histogram>,
-    /// Who made the connection to a peer: 1 if this machine.
+    /// Which side made the connection to a peer: 1 if this node.
     directions: BTreeMap<u64, usize>,
     /// By direction.
     connected: Vec<Counter>,
@@ -125,7 +124,7 @@ pub(in super::super) struct Counted {
 }
 
 impl Counted {
-    /// Nothing yet, and where a scrape finds it.
+    /// Empty figures, and the registry for scrapes.
     pub(in super::super) fn new(clock: SlotClock) -> (Self, Arc<Registry>) {
         let page = &mut Page::default();
         let directions = ["inbound", "outbound"];
@@ -216,7 +215,7 @@ impl Counted {
             Event::Finalised(_) => {
                 self.finalisations[0].inc();
             }
-            // A proposer makes its block from the phase's start on.
+            // A proposer makes its block from the start of the phase.
             Event::Published {
                 topic: Topic::Block,
             } => {
@@ -275,7 +274,7 @@ impl Counted {
     }
 }
 
-/// Nanoseconds in seconds.
+/// Converts nanoseconds to seconds.
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -284,12 +283,12 @@ fn histogram(bounds: &[f64]) -> Histogram {
     Histogram::new(bounds.iter().copied())
 }
 
-/// The place of a kind in arrays.
+/// The index of a kind in arrays.
 fn place(kind: Kind) -> usize {
     kind as usize
 }
 
-/// From arrival to verdict, by kind; two kinds have names of the ecosystem beside.
+/// From arrival to verdict, by kind. Two kinds also have names of the ecosystem.
 fn verdicts(page: &mut Page) -> Vec<Histogram> {
     let rows = Kind::ALL.map(|kind| {
         let bounds = match kind {

@@ -1,4 +1,4 @@
-//! Jobs that ended, and what they made: signatures, verdicts, evidence.
+//! Finished jobs, and what they produced: signatures, verdicts, evidence.
 
 use super::super::event::outcome;
 use super::super::jobs::InFlight;
@@ -8,13 +8,13 @@ use alphorn_scheme::{self as scheme, Op, Outcome, Product};
 use alphorn_types::Time;
 use prometheus_client::metrics::histogram::Histogram;
 
-/// Adds a value several times: what a batch took, divided evenly among its inputs.
+/// Records a value several times: the time of a batch, divided evenly among its inputs.
 fn observe_each(histogram: &Histogram, value: f64, times: u64) {
     (0..times).for_each(|_| histogram.observe(value));
 }
 
 impl Counted {
-    /// A job ended; `job` is what was known of it when it was handed out.
+    /// A job ended. `job` holds the facts known at its submission.
     pub(super) fn job_ended(&self, now: Time, ended: &Ended, job: Option<&InFlight>) {
         let (kind, how) = (("kind", ended.op), outcome(&ended.outcome));
         let class = job.map_or("unknown", |job| job.class);
@@ -26,7 +26,7 @@ impl Counted {
                 let times = self.job_seconds.get_or_create(&[kind, ("phase", phase)]);
                 times.observe(time);
             }
-            // Nothing is predicted of a job that takes no time.
+            // Nothing is predicted for a job that takes no time.
             let ratio = ended.ran_ns as f64 / run.predicted_ns.max(1) as f64;
             self.predicted_ratio.get_or_create(&[kind]).observe(ratio);
         }

@@ -1,4 +1,4 @@
-//! Names of leanMetrics, as far as they have a meaning here. What a node does not do has none:
+//! Names of leanMetrics, as far as they have a meaning here. Functions that a node lacks have none.
 //! `docs/node.md` lists what is left out, and why.
 
 use super::super::slots::SlotRecord;
@@ -6,7 +6,7 @@ use super::super::{NodeInfo, Snapshot, Summary};
 use super::page::{Page, by, labels, put};
 use std::collections::BTreeMap;
 
-/// Programs that peers may be counted under; others are `unknown`.
+/// Programs under which peers are counted. All others are `unknown`.
 const CLIENTS: [&str; 9] = [
     "alphorn",
     "ethlambda",
@@ -54,7 +54,7 @@ fn node(page: &mut Page, summary: &Summary, info: &NodeInfo) {
     );
 }
 
-/// What stands for the slot by the clock.
+/// State for the slot by the clock.
 fn held(page: &mut Page, summary: &Summary, snapshot: &Snapshot) {
     let note = snapshot.slots.get(&summary.slot);
     let of = |count: fn(&SlotRecord) -> u64| note.map_or(0.0, |note| count(note) as f64);
@@ -95,7 +95,7 @@ fn chain(page: &mut Page, summary: &Summary, info: &NodeInfo) {
     }
 }
 
-/// Which program a peer says it runs: what stands in front of the first slash, if it is known.
+/// The program of a peer by its agent string: the part before the first slash, if it is known.
 fn client(agent: &str) -> &'static str {
     let name = agent.split('/').next().unwrap_or_default();
     let known = CLIENTS

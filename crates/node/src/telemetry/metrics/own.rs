@@ -1,4 +1,4 @@
-//! What the ecosystem has no name for.
+//! Figures for which the ecosystem has no name.
 
 use super::super::{Snapshot, Summary};
 use super::page::{Labels, Page, by, label, labels, put};
@@ -186,7 +186,8 @@ fn troubles(page: &mut Page, troubles: &Troubles) {
     }
 }
 
-/// Counts by reason; reasons that never occurred stand at zero, so that the first one is a change.
+/// Counts by reason. Reasons that never occurred are zero, so that the first occurrence is a
+/// change.
 fn reasons<'a>(
     counts: &'a BTreeMap<String, u64>,
     all: impl IntoIterator<Item = &'a str>,

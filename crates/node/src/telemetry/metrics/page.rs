@@ -1,4 +1,4 @@
-//! Figures by name, as a scrape reads them.
+//! Figures by name, as read by a scrape.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
@@ -18,7 +18,7 @@ pub(super) fn label(name: &'static str, value: &str) -> Labels {
     labels([(name, value)])
 }
 
-/// Rows that one label tells apart.
+/// Rows distinguished by one label.
 pub(super) fn by<'a, V>(
     name: &'static str,
     rows: impl IntoIterator<Item = (&'a str, V)>,
@@ -27,7 +27,7 @@ pub(super) fn by<'a, V>(
     rows.map(move |(value, figure)| (label(name, value), figure))
 }
 
-/// Adds figures without labels: a `total` was counted elsewhere, a `gauge` is of this moment.
+/// Adds figures without labels. A `total` was counted elsewhere, a `gauge` is a current value.
 macro_rules! put {
     ($page:ident: $($kind:ident $name:literal, $help:literal = $value:expr;)+) => {
         $($page.$kind($name, $help, $value);)+
@@ -35,33 +35,33 @@ macro_rules! put {
 }
 pub(super) use put;
 
-/// Several labels.
+/// Creates several labels.
 pub fn labels<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {
     labels.map(|(name, value)| (name, value.to_owned())).into()
 }
 
-/// Figures that go on are handed back as they are registered, those of a moment are given as values.
+/// Cumulative figures are returned on registration, current ones are passed as values.
 #[derive(Debug, Default)]
 pub struct Page(pub(super) Registry);
 
 impl Page {
-    /// The text that a scrape reads.
+    /// The text for a scrape.
     ///
     /// # Errors
-    /// If it cannot be written, which a string never refuses.
+    /// If it cannot be written, which never happens with a string.
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.0)?;
         Ok(text)
     }
 
-    /// Registers a figure, and gives it back.
+    /// Registers a figure, and returns it.
     pub(super) fn put<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         self.0.register(name, help, metric.clone());
         metric
     }
 
-    /// A counter; the text adds `_total` to its name.
+    /// Registers a counter. The text adds `_total` to its name.
     pub(super) fn counter(&mut self, name: &str, help: &str) -> Counter {
         self.put(name, help, Counter::default())
     }
@@ -70,8 +70,7 @@ impl Page {
         self.put(name, help, Histogram::new(bounds.iter().copied()))
     }
 
-    /// Registers the members of a family, each of which there is from the start, so that the first
-    /// thing that is counted is a change.
+    /// Registers the members of a family. Each exists from the start, so that its first count is a change.
     pub(super) fn rows<M: Metric + TypedMetric + Clone>(
         &mut self,
         name: &str,
@@ -83,7 +82,7 @@ impl Page {
         metrics
     }
 
-    /// A family of counters.
+    /// Registers a family of counters.
     pub(super) fn counters(
         &mut self,
         name: &str,
@@ -94,12 +93,12 @@ impl Page {
         self.rows(name, help, rows.collect())
     }
 
-    /// A figure of this moment.
+    /// Adds a current value.
     pub fn gauge(&mut self, name: &str, help: &str, value: f64) {
         self.put(name, help, gauge(value));
     }
 
-    /// Figures of this moment that labels tell apart.
+    /// Adds current values distinguished by labels.
     pub(crate) fn gauges(
         &mut self,
         name: &str,
@@ -111,12 +110,12 @@ impl Page {
         self.rows(name, help, rows.collect());
     }
 
-    /// What was counted elsewhere.
+    /// Adds a total counted elsewhere.
     pub fn total(&mut self, name: &str, help: &str, value: u64) {
         self.counter(name, help).inc_by(value);
     }
 
-    /// What was counted elsewhere, told apart by labels.
+    /// Adds totals counted elsewhere, distinguished by labels.
     pub fn totals(
         &mut self,
         name: &str,
@@ -137,8 +136,7 @@ fn gauge(value: f64) -> Gauge<f64, AtomicU64> {
     gauge
 }
 
-/// The members of a family, which the library's own `Family` would make one by one, with one
-/// constructor for all.
+/// The members of a family. The library's own `Family` would create them one by one, with one constructor for all.
 #[derive(Debug)]
 struct Rows<M>(Vec<(Labels, M)>);
 

@@ -1,9 +1,9 @@
-//! Sources and peers that lie, and what is dropped for want of room.
+//! Sources and peers that lie, and frames dropped for lack of room.
 
 use super::*;
 use alphorn_proto::rlnc::Published;
 
-/// The signature of a source over a header, which anybody can make with the model.
+/// The signature of a source over a header, which anyone can make with the model.
 fn sign(node: &Node, subject: &Subject, root: [u8; 32]) -> Bytes {
     let slot = Slot(subject.slot);
     let item = SignItem {
@@ -22,7 +22,7 @@ fn sign(node: &Node, subject: &Subject, root: [u8; 32]) -> Bytes {
     }
 }
 
-/// What a source broadcasts, and what it claims of it.
+/// A source's broadcast, and its claims about it.
 struct Lie<'a> {
     subject: Subject,
     payload: Bytes,
@@ -30,7 +30,7 @@ struct Lie<'a> {
     sign: &'a dyn Fn([u8; 32]) -> Bytes,
 }
 
-/// The frames of a machine that broadcasts to one peer, and claims whatever it likes.
+/// The frames of a state machine that broadcasts to one peer, with arbitrary claims.
 fn frames_of(
     code: &Code,
     subject: Subject,
@@ -93,7 +93,7 @@ impl Lie<'_> {
     }
 }
 
-/// Headers of these subjects, signed by nobody.
+/// Headers of these subjects, without valid signatures.
 fn headers_of<C: Coding>(code: &C, subjects: &[Subject]) -> Vec<Vec<u8>> {
     let config = broadcast::Config::default();
     let (network_id, policy) = (config.limits.network_id, config.policy_for(64));
@@ -111,8 +111,8 @@ fn headers_of<C: Coding>(code: &C, subjects: &[Subject]) -> Vec<Vec<u8>> {
 }
 
 impl World {
-    /// A world in its third slot, when its block is everywhere and nobody broadcasts, with Mallory
-    /// among the peers of the first node.
+    /// A world in its third slot, when its block is everywhere and no node broadcasts, with Mallory among the peers of
+    /// the first node.
     fn with_mallory(code: &Code) -> World {
         let mut world = World::casting(code, crate::cast::ABOVE_BYTES);
         world.run_until(slot_start(2).saturating_add_ns(700_000_000));
@@ -142,14 +142,14 @@ fn a_forged_header_and_a_garbage_frame_ban_whoever_sent_them() {
         assert_eq!(world.nodes[0].caster().peers, [(MALLORY, "bad_auth", 100)]);
         assert_eq!(world.nodes[0].counts().delivered, before);
 
-        // A signature of another length is none, whatever the scheme would say of it.
+        // A signature of another length is invalid, whatever the scheme would say about it.
         let mut world = World::with_mallory(code);
         world.mallory_sends(&frames_of(code, subject(&world), payload.clone(), |_| {
             vec![3; 9].into()
         }));
         assert_eq!(world.nodes[0].caster().peers, [(MALLORY, "bad_auth", 100)]);
 
-        // Neither is the signature of somebody else, nor one over something else.
+        // So is a signature by another validator, or over other content.
         let other = Subject {
             source: subject(&world).source ^ 1,
             ..subject(&world)
@@ -200,14 +200,14 @@ fn a_header_without_duty_is_dropped_and_so_are_more_than_some_of_them() {
         };
         world.mallory_sends(&frames);
         let counts = world.nodes[0].counts();
-        // Nodes may disagree on duties for a while, so nobody is blamed.
+        // Nodes may disagree on duties for a while, so no peer is blamed.
         assert_eq!(world.nodes[0].caster().peers, []);
         assert_eq!(counts.refused["not_scheduled"], 64, "{counts:?}");
         assert_eq!(counts.frames_dropped, others.len() as u64 - 64);
     });
 }
 
-/// Two signed headers for one duty are evidence; what came by the first is still of use.
+/// Two signed headers for one duty are evidence. What arrived with the first is still used.
 #[test]
 fn a_source_of_two_payloads_gives_evidence_against_itself() {
     in_each_code(|code| {
@@ -235,7 +235,7 @@ fn a_source_of_two_payloads_gives_evidence_against_itself() {
         else {
             panic!("{} pairs", caster.evidence.len());
         };
-        // As headers are in frames, behind their tag and before what travels beside them.
+        // As headers are in frames, after their tag and before the accompanying data.
         assert!(a.len() > 100 && second[0][1..].starts_with(a));
         assert!(b.len() > 100 && first[0][1..].starts_with(b));
         assert_eq!(world.nodes[0].counts().delivered, before + 1);
@@ -243,8 +243,8 @@ fn a_source_of_two_payloads_gives_evidence_against_itself() {
     });
 }
 
-/// A source that goes away before anybody has enough shards: nothing is delivered, nobody is blamed,
-/// and all of it is forgotten when its time is over.
+/// A source that goes away before any node has enough shards: nothing is delivered, no node is blamed, and all of it is
+/// dropped when its time is over.
 #[test]
 fn what_is_withheld_ends() {
     in_each_code(|code| {
@@ -266,7 +266,7 @@ fn what_is_withheld_ends() {
     });
 }
 
-/// Frames that find no room are lost, and pieces come another way.
+/// Frames that find no room are lost, and pieces arrive another way.
 #[test]
 fn a_queue_without_room_costs_frames_and_no_message() {
     in_each_code(|code| {
@@ -289,7 +289,7 @@ fn a_queue_without_room_costs_frames_and_no_message() {
     });
 }
 
-/// One of the frames as it was, or changed in one of five ways.
+/// One of the frames unchanged, or changed in one of five ways.
 fn mutated(log: &VecDeque<Bytes>, state: &mut u64) -> Vec<u8> {
     let mut frame = log[draw(state) as usize % log.len()].to_vec();
     let at = draw(state) as usize % frame.len();
@@ -305,7 +305,7 @@ fn mutated(log: &VecDeque<Bytes>, state: &mut u64) -> Vec<u8> {
     frame
 }
 
-/// Strangers come one after the other, and send what honest nodes sent, as it was or changed.
+/// Strangers come one after the other, and send what honest nodes sent, unchanged or changed.
 #[test]
 fn frames_of_strangers_change_nothing() {
     in_each_code(|code| {
@@ -345,7 +345,7 @@ fn frames_of_strangers_change_nothing() {
     });
 }
 
-/// A source whose header is in order, and whose payload is something else.
+/// A source with a valid header, but a payload for something else.
 #[test]
 fn a_payload_that_is_not_the_duty_of_its_header_is_not_handed_on() {
     in_each_code(|code| {
@@ -369,7 +369,7 @@ fn a_payload_that_is_not_the_duty_of_its_header_is_not_handed_on() {
     });
 }
 
-/// A source whose payload is not the one that its header names: whoever has enough pieces finds out.
+/// A source whose payload differs from the one that its header names. Any node with enough pieces notices.
 #[test]
 fn a_source_that_commits_to_no_payload_is_to_blame() {
     in_each_code(|code| {
@@ -393,7 +393,7 @@ fn a_source_that_commits_to_no_payload_is_to_blame() {
     });
 }
 
-/// A piece that does not fit its commitment bans whoever sent it; the payload comes by others.
+/// A piece that does not fit its commitment gets its sender banned. The payload arrives from others.
 #[test]
 fn a_bad_piece_bans_its_sender_and_nobody_else() {
     const OTHER: Peer = Peer(8);
@@ -426,8 +426,8 @@ fn a_bad_piece_bans_its_sender_and_nobody_else() {
     });
 }
 
-/// Nodes of another code are of another network. Whoever speaks it all the same is banned at its first
-/// header, and costs nobody else anything.
+/// Nodes of another code are on another network. A peer that uses it anyway is banned at its first header, and costs
+/// other nodes nothing.
 #[test]
 fn a_header_of_the_other_code_bans_whoever_sent_it() {
     in_each_code(|code| {
