@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Readers are cut off here: an answer that is not read would otherwise keep the process.
+    // Readers are cut off here: an unread answer would otherwise keep the process alive.
     runtime.block_on(crate::stop::asked(false));
     Ok(())
 }
@@ -87,7 +87,7 @@ mod tests {
             for line in help.lines() {
                 assert!(line.chars().count() <= 100, "{name}: {line}");
             }
-            // A line that ends with a backslash goes on in the next one.
+            // A line that ends with a backslash continues on the next one.
             let help = help.replace("\\\n", " ");
             let examples = help.lines().filter(|line| line.starts_with("  alphorn "));
             let mut count = 0;

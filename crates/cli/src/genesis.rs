@@ -1,4 +1,4 @@
-//! `alphorn genesis`: the files of a network that begins later.
+//! `alphorn genesis`: the files of a network that starts later.
 
 use crate::error::Result;
 use crate::files::shown;
@@ -15,11 +15,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Most nodes whose files are written.
+/// Maximum number of nodes whose files are written.
 const NODES_MAX: u16 = 4_096;
-/// Slots that interop keys are made for, unless something else is asked for.
+/// Default number of slots that interop keys are made for.
 const KEY_SLOTS: u64 = 256;
-/// The file with public keys, beside `config.yaml`.
+/// The file with public keys, next to `config.yaml`.
 const KEYS: &str = "public-keys.json";
 
 /// The files of a network: what its nodes agree on, who they are, and a key for each
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 
-/// Slots that interop keys are made for, if they have any.
+/// Returns the number of slots that interop keys are made for, if they have any.
 fn key_slots(args: &Args) -> Result<u64> {
     match (args.key_slots, args.network.scheme.as_str()) {
         (Some(slots), "xmss") => Ok(slots),
@@ -161,7 +161,7 @@ fn key_slots(args: &Args) -> Result<u64> {
     }
 }
 
-/// Writes the folder under another name in the same place, and moves it when all of it is there.
+/// Writes the folder under a temporary name next to its final path, and renames it when complete.
 fn write_whole_network(
     out: &Path,
     keys: Option<&PublicKeys>,
@@ -184,12 +184,12 @@ fn write_whole_network(
     }
     let made = write_network(folder.path(), network, "alphorn", places)?;
     std::fs::rename(folder.path(), out).with_context(named)?;
-    // It has another name now, under which it stays.
+    // It has its final name now, and is kept under it.
     let _ = folder.keep();
     Ok(made)
 }
 
-/// The public keys of the validators, each of which is one; proofs of possession hold.
+/// Reads the validators' public keys, one for each; their proofs of possession are verified.
 fn public_keys(args: &Args, path: &Path) -> Result<PublicKeys> {
     let scheme = args.network.scheme.as_str();
     let keys = PublicKeys::read(scheme, path)?;
@@ -204,7 +204,7 @@ fn public_keys(args: &Args, path: &Path) -> Result<PublicKeys> {
     Ok(keys)
 }
 
-/// Where each node is. Ports count up among the nodes of one address.
+/// Returns the address of each node. Ports count up among the nodes of one address.
 fn places(args: &Args) -> Result<Vec<Place>> {
     let nodes = usize::from(args.nodes);
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -1,13 +1,15 @@
-//! Texts of `--help`: written in lines for those who read the source, wrapped once for those who read a terminal.
+//! Texts of `--help`: broken into lines for readers of the source, and rewrapped once for readers of a
+//! terminal.
 
 use clap::Command;
 use clap::builder::StyledStr;
 
-/// Longest line of an example; more are continued on the next.
+/// Longest line of an example; longer ones are continued on the next.
 const EXAMPLE_WIDTH: usize = 78;
 
-/// The command with the lines of each paragraph below its options put together, so that only the terminal's
-/// width decides where they end, and with examples that can be copied from a terminal of 80 columns.
+/// Returns the command with the lines of each paragraph below its options joined, so that only the
+/// terminal's width decides where they end, and with examples that can be copied from a terminal of 80
+/// columns.
 pub(crate) fn wrapped_once(command: Command) -> Command {
     let text = command.get_after_help().map(StyledStr::to_string);
     let command = match text {
@@ -17,14 +19,15 @@ pub(crate) fn wrapped_once(command: Command) -> Command {
     command.mut_subcommands(wrapped_once)
 }
 
-/// Lines that begin at the left are prose and belong to those above; others stand as they are, but for commands.
+/// Joins unindented lines, which are prose, to those above; other lines are kept as they are, except
+/// for commands.
 fn joined(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut in_prose = false;
     for line in text.lines() {
         let is_prose = line.starts_with(|c: char| !c.is_whitespace());
         match lines.last_mut() {
-            // A line that ends with a colon announces a list.
+            // A line that ends with a colon introduces a list.
             Some(above) if is_prose && in_prose && !above.ends_with(':') => {
                 above.push(' ');
                 above.push_str(line);
@@ -41,7 +44,7 @@ fn joined(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A command that is too long for a line, continued on the next as a shell reads it.
+/// Breaks a command that is too long for a line, with shell continuations.
 fn continued(line: &str) -> String {
     let command = line.trim_start();
     if line.chars().count() <= EXAMPLE_WIDTH || command == line || !command.starts_with("alphorn") {
@@ -66,7 +69,7 @@ fn continued(line: &str) -> String {
     text
 }
 
-/// The words of a command that stay together: an option with its value, and what is in quotes.
+/// Splits a command into the words that stay together: an option with its value, and quoted text.
 fn units(command: &str) -> Vec<String> {
     let mut units: Vec<String> = Vec::new();
     let mut quoted = false;
@@ -116,14 +119,14 @@ mod tests {
             assert!(!line.trim_end_matches(" \\").ends_with("--only"), "{line}");
         }
         assert!(text.contains("--title 'a b c'"), "{text}");
-        // A shell takes a backslash and the end of a line away.
+        // A shell removes a backslash at the end of a line.
         let words: Vec<&str> = text
             .split_whitespace()
             .filter(|word| *word != "\\")
             .collect();
         assert_eq!(words, long.split_whitespace().collect::<Vec<_>>());
         assert!(text.lines().rev().skip(1).all(|line| line.ends_with(" \\")));
-        // So does this, when its author broke it.
+        // So does this one, when its author broke it.
         assert_eq!(
             joined("Example:\n  alphorn a \\\n      --b c"),
             "Example:\n  alphorn a --b c"

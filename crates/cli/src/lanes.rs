@@ -1,4 +1,4 @@
-//! Options of the lanes that jobs run on, of a node and of a worker alike.
+//! Options of the lanes that jobs run on, for a node and a worker alike.
 
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
@@ -40,7 +40,7 @@ impl LaneOptions {
         self.isolation == Isolation::Process
     }
 
-    /// The lanes; `faults` keeps jobs whose result failed verification.
+    /// Returns the lanes; `faults` keeps jobs whose result failed verification.
     pub(crate) fn config(
         &self,
         threads: usize,

@@ -2,7 +2,7 @@
 //!
 //! Exit codes: 0 = what was asked holds, 1 = a check failed, 2 = usage or configuration.
 #![forbid(unsafe_code)]
-// They panic where nobody listens or the disk is full: `report` has `say` and `note`.
+// They panic when the reader is gone or the disk is full: `report` has `say` and `note`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod dashboard;
@@ -19,7 +19,7 @@ mod shell;
 mod stop;
 mod worker;
 
-// What commands share, and the analyses, are the laboratory's.
+// Shared code and the analyses are in the lab crate.
 use alphorn_lab::{bench, compare, explore, horn, lattice, sim, slot};
 use alphorn_lab::{
     calibration, error, keycache, machine, options, overwrite, progress, report, text,
@@ -31,7 +31,7 @@ use node::settings::Settings;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-// With glibc's a simulation takes half as much memory again, and longer on several threads.
+// With glibc's allocator a simulation takes half as much memory again, and longer on several threads.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -98,7 +98,7 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// Characters of an error that are printed: it may quote a file.
+/// Maximum length of a printed error in characters: it may quote a file.
 const ERROR_CHARS_MAX: usize = 4_000;
 
 fn main() -> ExitCode {
@@ -117,13 +117,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the words ask for; help and errors of usage end the program here.
+/// Parses the words; help and usage errors end the program here.
 fn parsed(words: Vec<OsString>) -> Cli {
     let matches = help::wrapped_once(Cli::command()).get_matches_from(words);
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// The command line, for a node with what its environment and its file add.
+/// Returns the command line; for a node, with additions from its environment and its file.
 fn words() -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let is_node = words.get(1).is_some_and(|command| command == "node");

@@ -1,4 +1,4 @@
-//! `alphorn replay`: what a node recorded, given to its state machines again.
+//! `alphorn replay`: feeds a node's recorded inputs to its state machines again.
 
 use crate::error::{Error, Result};
 use crate::node::files::{NetworkFile, NodeEntry};
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     file: PathBuf,
 }
 
-/// What a node writes at the head of its record: all that its state machines depend on.
+/// The header of a node's record: everything that its state machines depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
@@ -51,7 +51,7 @@ pub(crate) struct Header {
     pub(crate) keys: String,
     /// The first slot that the node signed.
     pub(crate) first_slot: u64,
-    /// The slot of its start, none before genesis.
+    /// The slot in which it started, none before genesis.
     #[serde(default)]
     pub(crate) started: Option<u64>,
     /// The first slot that no earlier life of the node can have signed.
@@ -63,7 +63,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The machines of the node, before their first input.
+    /// Returns the state machines of the node, before their first input.
     fn horn(&self, common: &Common) -> Result<Horn> {
         let mut keys = [0; 32];
         hex::decode_to_slice(&self.keys, &mut keys).context("the digest of the keys")?;
@@ -76,7 +76,7 @@ impl Header {
     }
 }
 
-/// The machines of a node, as `alphorn node` and a replay of its record make them.
+/// Builds the state machines of a node, both for `alphorn node` and for a replay of its record.
 pub(crate) fn machines(
     network: &NetworkFile,
     own: &NodeEntry,

@@ -1,5 +1,5 @@
-//! `alphorn completions` and `alphorn man`: what a shell and `man` know of the commands, made from the
-//! parser itself.
+//! `alphorn completions` and `alphorn man`: completions for a shell and pages for `man`, generated from
+//! the parser itself.
 
 use crate::error::Result;
 use crate::report::write_whole;
@@ -10,7 +10,7 @@ use clap_mangen::Man;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What the foot of each page names.
+/// The release named in the footer of each page.
 const RELEASE: &str = concat!("alphorn ", env!("CARGO_PKG_VERSION"));
 
 /// A script with which a shell completes commands and options, to standard output
@@ -58,7 +58,7 @@ pub(crate) fn man(command: Command, args: &ManArgs) -> Result<()> {
     print(format!("{pages} pages in {}\n", args.dir.display()).as_bytes())
 }
 
-/// The command without those below it that are for the program itself.
+/// Returns the command without its internal subcommands.
 fn shown(command: &Command) -> Command {
     let mut shown = Command::new("alphorn").version(env!("CARGO_PKG_VERSION"));
     if let Some(about) = command.get_about() {
@@ -80,7 +80,7 @@ fn write_pages(command: Command, dir: &Path) -> Result<usize> {
     Ok(pages)
 }
 
-/// Prints to standard output; a reader who left has read enough.
+/// Prints to standard output; a closed pipe is not an error.
 fn print(bytes: &[u8]) -> Result<()> {
     match io::stdout().write_all(bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

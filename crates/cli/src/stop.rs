@@ -1,13 +1,13 @@
-//! When a process that serves is to end, and what of an unfinished command goes with it.
+//! When a serving process is to end, and cleanup after an unfinished command.
 
 use crate::error::Result;
 use anyhow::Context;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The exit code of what was interrupted.
+/// The exit code after an interruption.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Waits for Ctrl-C, SIGTERM or, if that was asked for, the end of standard input.
+/// Waits for Ctrl-C, SIGTERM or, if requested, the end of standard input.
 pub(crate) async fn asked(on_stdin_eof: bool) {
     tokio::select! {
         () = signalled() => {}
@@ -17,7 +17,7 @@ pub(crate) async fn asked(on_stdin_eof: bool) {
 
 async fn stdin_ended() {
     let (gone, ended) = tokio::sync::oneshot::channel::<()>();
-    // Reading blocks, so it has a thread; the process ends without waiting for it.
+    // Reading blocks, so it has its own thread; the process ends without waiting for it.
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         drop(gone);
@@ -30,7 +30,7 @@ async fn signalled() {
         Ok(mut signals) => {
             signals.next().await;
         }
-        // Then a signal ends the process, as it does where nobody listens.
+        // A signal then ends the process, as it does without a handler.
         Err(_) => std::future::pending().await,
     }
 }
@@ -48,7 +48,7 @@ impl Signals {
         Ok(Signals([interrupt?, terminate?]))
     }
 
-    /// Waits for the next one; false if none can come any more.
+    /// Waits for the next one; false if none can arrive any more.
     async fn next(&mut self) -> bool {
         let [interrupt, terminate] = &mut self.0;
         tokio::select! {
@@ -72,10 +72,10 @@ impl Signals {
     }
 }
 
-/// From now on does something at each Ctrl-C and SIGTERM, in a thread of its own.
+/// From now on, runs `act` on each Ctrl-C and SIGTERM, in a separate thread.
 ///
 /// # Errors
-/// If the system does not say when one comes, or gives no thread.
+/// If signal handlers or a thread cannot be set up.
 pub(crate) fn at_signals(mut act: impl FnMut() + Send + 'static) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -94,18 +94,19 @@ pub(crate) fn at_signals(mut act: impl FnMut() + Send + 'static) -> Result<()> {
     Ok(())
 }
 
-/// From now on Ctrl-C and SIGTERM empty what is held, as temporary files, and end the process: at once, but
-/// for who has the lock.
+/// From now on, Ctrl-C and SIGTERM drop what is held, such as temporary files, and end the process: at
+/// once,
+/// or when the current holder of the lock releases it.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If no thread can be started.
 pub(crate) fn empty_when_signalled<T: Default + Send + 'static>(
     held: &Arc<Mutex<T>>,
 ) -> Result<()> {
     let held = Arc::downgrade(held);
     at_signals(move || {
         let held = held.upgrade();
-        // The lock is kept until the end, so that nothing comes after.
+        // The lock is kept until the end, so that nothing is added afterwards.
         let mut held = held
             .as_ref()
             .map(|held| held.lock().unwrap_or_else(PoisonError::into_inner));

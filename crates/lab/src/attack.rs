@@ -1,9 +1,9 @@
 //! The griefing attack on one cell.
 //!
-//! Eve owns a share of the cell's voters and some of its aggregators. She withholds the votes of
-//! her voters from honest aggregators, sees every honest vote herself, and has all her aggregators
-//! drop the same victims. Her voters are split into groups; each aggregate of hers contains one
-//! group, so that each further pick of hers adds more than the honest one that has the victims.
+//! Eve controls a share of the cell's voters and some of its aggregators. She withholds the votes of
+//! her voters from honest aggregators, sees every honest vote herself, and has all her aggregators drop
+//! the same victims. Her voters are split into groups; each aggregate of hers contains one group, so
+//! that each further pick of hers adds more than the honest one that has the victims.
 
 use crate::draw::{Aggregates, Draw, covered, missing, picked};
 use alphorn_proto::horn::Cover;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::str::FromStr;
 
-/// A world to attack.
+/// The parameters of the attacked cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     /// Aggregators of a cell.
@@ -43,18 +43,18 @@ pub(crate) struct Play {
     pub(crate) drop: u32,
 }
 
-/// What a rule came to against a play.
+/// The results of a rule against a play.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Votes that were cast, Eve's among them.
+    /// Votes cast, including Eve's.
     pub(crate) cast: u64,
     /// Votes in collections that verify.
     pub(crate) counted: u64,
-    /// Honest votes that were cast.
+    /// Honest votes cast.
     pub(crate) honest: u64,
-    /// Honest votes that were not counted.
+    /// Honest votes not counted.
     pub(crate) lost: u64,
-    /// Honest votes that no honest aggregator had: no rule can count on them.
+    /// Honest votes that no honest aggregator had, which no rule can count on.
     pub(crate) unseen: u64,
     pub(crate) cells: u64,
     pub(crate) picks: u64,
@@ -86,7 +86,7 @@ impl AddAssign for Tally {
 }
 
 impl Tally {
-    /// Share of the honest votes that are lost.
+    /// Returns the share of the honest votes that are lost.
     pub(crate) fn loss(&self) -> f64 {
         self.lost as f64 / self.honest.max(1) as f64
     }
@@ -140,8 +140,8 @@ impl AttackedCell {
         }
     }
 
-    /// All aggregates of the cell under a play. With fewer aggregators than groups Eve makes only
-    /// as many groups.
+    /// Returns all aggregates of the cell under a play. With fewer aggregators than groups, Eve makes
+    /// only as many groups as she has aggregators.
     pub(crate) fn aggregates(&self, play: Play) -> Aggregates {
         let mut aggregates = self.witnesses.clone();
         let mut rest = self.honest.clone();
@@ -159,17 +159,17 @@ impl AttackedCell {
         aggregates
     }
 
-    /// Honest votes that were cast.
+    /// Returns the honest votes cast.
     pub(crate) fn honest_votes(&self) -> u64 {
         self.honest.count_ones() as u64
     }
 
-    /// All votes that were cast: honest ones and Eve's.
+    /// Returns all votes cast: honest ones and Eve's.
     pub(crate) fn votes(&self) -> u64 {
         self.honest_votes() + self.eve.len() as u64
     }
 
-    /// Honest votes that no honest aggregator has.
+    /// Returns the honest votes that no honest aggregator has.
     pub(crate) fn unseen_votes(&self) -> u64 {
         let mut unseen = self.honest.clone();
         for (_, signers) in &self.witnesses {
@@ -178,7 +178,7 @@ impl AttackedCell {
         unseen.count_ones() as u64
     }
 
-    /// Honest votes that a collector's support of the cell lacks.
+    /// Returns the honest votes missing from a collector's support of the cell.
     pub(crate) fn lost(&self, support: &Support) -> u64 {
         self.honest.count_and_not(&support.signers()) as u64
     }
@@ -192,22 +192,22 @@ pub(crate) struct Covering {
 }
 
 impl Covering {
-    /// What the collector sums of a cell, and how many aggregates it picked.
+    /// Returns the collector's sum for a cell, and the number of aggregates it picked.
     pub(crate) fn apply(self, aggregates: &Aggregates) -> (Support, usize) {
         covered(aggregates, self.rule, self.picks)
     }
 
-    /// Which aggregates of a cell the collector picks.
+    /// Returns the aggregates of a cell that the collector picks.
     pub(crate) fn picks(self, aggregates: &Aggregates) -> Picks {
         picked(aggregates, self.rule, self.picks)
     }
 
-    /// Whether the rule takes whatever brings something new.
+    /// Whether the rule takes every aggregate that adds something new.
     pub(crate) fn is_union(self) -> bool {
         self.rule == Cover::Union
     }
 
-    /// The rule for aggregates that overlap so: where nothing is counted, a union has no end but that
+    /// Returns the rule for this kind of overlap: where nothing is counted, a union ends only when
     /// nothing is new.
     pub(crate) fn under(self, overlap: Overlap) -> Self {
         match (self.rule, overlap) {

@@ -1,5 +1,5 @@
-//! The kernels of each crate, measured on this machine on all threads at once, once for each processor and
-//! build: a wide unit can slow the whole processor down, which one thread alone does not show.
+//! The kernels of each crate, measured on this host on all threads at once, once per processor and
+//! build. A wide unit can slow down the whole processor, which a single thread does not show.
 
 mod remembered;
 
@@ -19,18 +19,18 @@ pub struct Kernel {
     pub krate: &'static str,
     /// The instruction sets that it needs.
     pub level: &'static str,
-    /// What the time is of.
+    /// What the time measures.
     pub of: &'static str,
     /// Nanoseconds.
     pub ns: f64,
     /// Whether it is the one in use.
     pub chosen: bool,
-    /// Why it is, if it is.
+    /// Why it was chosen, if it was.
     pub why: Option<String>,
 }
 
 impl Kernel {
-    /// How tables name a kernel.
+    /// Returns the name of a kernel in tables.
     pub fn title(krate: &str, level: &str) -> String {
         format!("{krate} kernel {level}")
     }
@@ -44,14 +44,14 @@ pub const ALL: [&Kernels; 4] = [
     &alphorn_rlnc::KERNELS,
 ];
 
-/// All kernels of those crates.
+/// Measures all kernels of those crates.
 pub fn all(common: &Common) -> Result<Vec<Kernel>> {
     let each = ALL.map(|kernels| of(kernels, &common.for_crate(kernels.of).compute));
     let each: Vec<Vec<Kernel>> = each.into_iter().collect::<Result<_>>()?;
     Ok(each.concat())
 }
 
-/// The kernels of one crate.
+/// Measures the kernels of one crate.
 pub fn of(kernels: &Kernels, compute: &Compute) -> Result<Vec<Kernel>> {
     let threads = compute.threads()?;
     let times = times(kernels, threads);
@@ -71,7 +71,7 @@ pub fn of(kernels: &Kernels, compute: &Compute) -> Result<Vec<Kernel>> {
     Ok(times.iter().map(kernel).collect())
 }
 
-/// Why one of several kernels is chosen.
+/// Explains why one of several kernels is chosen.
 fn reason(times: &[(Backend, Duration)], chosen: Backend, threads: usize) -> String {
     let ns = |time: &Duration| time.as_secs_f64() * 1e9;
     let own = times.iter().find(|(backend, _)| *backend == chosen);
@@ -91,9 +91,10 @@ fn reason(times: &[(Backend, Duration)], chosen: Backend, threads: usize) -> Str
     }
 }
 
-/// The times of all kernels on so many threads, by which `auto` chooses from now on: remembered from an
-/// earlier run of this build on this processor, or measured; and remembered, unless other programs took
-/// part of the processors meanwhile: the next run measures again.
+/// Returns the times of all kernels on this many threads, by which `auto` chooses from now on:
+/// remembered from an earlier run of this build on this processor, or measured. New measurements are
+/// remembered, unless other programs used part of the processors meanwhile; then the next run measures
+/// again.
 fn times(kernels: &Kernels, threads: usize) -> Vec<(Backend, Duration)> {
     let folder = crate::keycache::folder().ok();
     let known = folder
@@ -112,13 +113,13 @@ fn times(kernels: &Kernels, threads: usize) -> Vec<(Backend, Duration)> {
     times
 }
 
-/// The fastest kernel on so many threads at once; asked again, the same.
+/// Returns the fastest kernel on this many threads at once; repeated calls return the same one.
 pub(crate) fn fastest(kernels: &Kernels, threads: usize) -> Backend {
     let chosen = kernels.chosen(threads);
     chosen.unwrap_or_else(|| Kernels::fastest(&times(kernels, threads)))
 }
 
-/// The chosen kernel of each crate.
+/// Returns the chosen kernel of each crate.
 pub fn chosen(kernels: &[Kernel]) -> BTreeMap<&'static str, String> {
     let chosen = kernels.iter().filter(|kernel| kernel.chosen);
     chosen
@@ -126,7 +127,7 @@ pub fn chosen(kernels: &[Kernel]) -> BTreeMap<&'static str, String> {
         .collect()
 }
 
-/// One line for a log.
+/// Formats one line for a log.
 pub fn line(kernels: &[Kernel]) -> String {
     let one = |kernel: &Kernel| {
         let mark = if kernel.chosen { " (chosen)" } else { "" };

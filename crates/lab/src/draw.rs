@@ -1,10 +1,11 @@
-//! Synthetic slots: who votes, what the chain shows of the slot before, what each sender misses.
+//! Synthetic slots: which validators vote, what the chain shows of the previous slot, and what each
+//! sender misses.
 //!
-//! A network is a participation: each validator votes with a given probability, independently, or
-//! as recorded. Everything that differs from it is drawn on top: a *flip* turns a validator's bit
-//! between the last slot and this one, a *miss* takes a vote out of one aggregate or collection.
-//! Flips and misses are independent, which real networks are not: their rates are assumptions that
-//! a command prints with its figures.
+//! A network is a participation: each validator votes with a given probability, independently, or as
+//! recorded. All deviations are drawn on top of it: a *flip* changes a validator's bit between the last
+//! slot and this one, and a *miss* removes a vote from one aggregate or collection. Flips and misses
+//! are independent, which is not true of real networks; their rates are assumptions that a command
+//! prints with its figures.
 
 use crate::participation::{FLAGS, Participation, Record, check_flag};
 use alphorn_proto::horn::Cover;
@@ -14,21 +15,21 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::ops::Range;
 
-/// Validators where nothing else is asked for: Horn's 2^20.
+/// Default number of validators: Horn's 2^20.
 const VALIDATORS_DEFAULT: u32 = 1 << 20;
 
 /// A stream of random decisions.
 pub(crate) struct Draw(ChaCha20Rng);
 
 impl Draw {
-    /// Stream number `stream` of a seed; streams of a seed are independent of one another.
+    /// Returns stream number `stream` of a seed; streams of a seed are independent of one another.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         Draw(rng)
     }
 
-    /// Bits that are set with probability `share` each, to a part in 2^32.
+    /// Draws bits that are each set with probability `share`, to within one part in 2^32.
     pub(crate) fn bits(&mut self, len: usize, share: f64) -> Bitfield {
         let threshold = (share.clamp(0.0, 1.0) * (1u64 << 32) as f64).round() as u64;
         let word = |base: usize, rng: &mut ChaCha20Rng| {
@@ -42,17 +43,17 @@ impl Draw {
         Bitfield::from_words(words, len).expect("bits above the length are not drawn")
     }
 
-    /// Random bytes.
+    /// Fills `bytes` at random.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
 
-    /// A number below `n` > 0, the smallest ones more likely by at most n parts in 2^64.
+    /// Draws a number below `n` > 0; the smallest ones are more likely by at most n parts in 2^64.
     fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.0.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// Puts items into random order.
+    /// Shuffles items.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
@@ -77,27 +78,27 @@ pub(crate) struct NetworkArgs {
     flag: Option<String>,
 }
 
-/// Validators in committees, and who of them votes.
+/// Validators in committees, and which of them vote.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
     /// Committees and cells.
     pub(crate) layout: Layout,
-    /// The participation in words.
+    /// A description of the participation.
     pub(crate) name: String,
     source: Source,
 }
 
-/// Who votes.
+/// The source of the participation.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// Each validator with this probability.
+    /// Each validator votes with this probability.
     Share(f64),
-    /// By position of the epoch.
+    /// Recorded bits by position in the epoch.
     Recorded(Bitfield),
 }
 
 impl Source {
-    /// Who votes in a range of positions.
+    /// Draws which validators vote in a range of positions.
     pub(crate) fn online(&self, range: Range<u32>, draw: &mut Draw) -> Bitfield {
         let range = range.start as usize..range.end as usize;
         match self {
@@ -108,29 +109,29 @@ impl Source {
 }
 
 impl NetworkArgs {
-    /// Refuses a flag where no record is read.
+    /// Rejects a flag where no record is read.
     ///
     /// # Errors
-    /// If it was given, and nobody in `who` is recorded.
+    /// If the flag was given, and no participation in `who` is recorded.
     pub(crate) fn check_flag(&self, who: &[Participation]) -> anyhow::Result<()> {
         check_flag(self.flag.as_deref(), who)
     }
 
-    /// Committees and cells where nobody's participation matters.
+    /// Returns the layout for commands where participation does not matter.
     ///
     /// # Errors
-    /// If a number is out of its bounds.
+    /// If a number is out of bounds.
     pub(crate) fn layout(&self) -> anyhow::Result<Layout> {
         let validators = self.validators.unwrap_or(VALIDATORS_DEFAULT);
         let default = Layout::default_for(validators, None)?;
         self.layout_or(validators, default.committees(), default.subcommittees())
     }
 
-    /// The network with a participation.
+    /// Returns the network with a participation.
     ///
     /// # Errors
-    /// If a record cannot be read, or has another number of validators than was asked for, or a
-    /// number is out of its bounds.
+    /// If a record cannot be read, or has a different number of validators than requested, or a
+    /// number is out of bounds.
     pub(crate) fn network(&self, participation: &Participation) -> anyhow::Result<Network> {
         match participation {
             Participation::Share(share) => Ok(Network {
@@ -166,13 +167,13 @@ impl NetworkArgs {
 }
 
 impl Network {
-    /// Who votes in a committee, by position.
+    /// Draws which validators of a committee vote, by position.
     pub(crate) fn online(&self, c: u16, draw: &mut Draw) -> Bitfield {
         self.source.online(self.layout.committee_range(c), draw)
     }
 }
 
-/// `bits` without those that one sender misses.
+/// Returns `bits` without those that one sender misses.
 pub(crate) fn missing(bits: &Bitfield, misses: f64, draw: &mut Draw) -> Bitfield {
     let mut kept = bits.clone();
     if misses > 0.0 {
@@ -181,7 +182,7 @@ pub(crate) fn missing(bits: &Bitfield, misses: f64, draw: &mut Draw) -> Bitfield
     kept
 }
 
-/// What the chain shows of the slot before: `bits` with each one turned with probability `flip`.
+/// Returns what the chain shows of the previous slot: `bits`, each flipped with probability `flip`.
 pub(crate) fn flipped(bits: &Bitfield, flip: f64, draw: &mut Draw) -> Bitfield {
     let mut before = bits.clone();
     if flip > 0.0 {
@@ -193,7 +194,7 @@ pub(crate) fn flipped(bits: &Bitfield, flip: f64, draw: &mut Draw) -> Bitfield {
 /// Aggregates of one cell with their senders.
 pub(crate) type Aggregates = Vec<(Validator, Bitfield)>;
 
-/// What `count` aggregators of a cell publish: the votes of `online`, each without its own misses.
+/// Draws what `count` aggregators of a cell publish: the votes of `online`, each without its own misses.
 pub(crate) fn aggregates(
     online: &Bitfield,
     count: u16,
@@ -213,19 +214,19 @@ fn candidates(aggregates: &Aggregates) -> Vec<Candidate<'_>> {
     pairs.map(candidate).collect()
 }
 
-/// A collector's picks of a cell.
+/// Returns a collector's picks of a cell.
 pub(crate) fn picked(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> Picks {
     cover(&candidates(aggregates), None, rule, picks_max)
 }
 
-/// What a collector makes of a cell: the sum of its picks, and how many there are.
+/// Returns a collector's result for a cell: the sum of its picks, and their number.
 pub(crate) fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Support, usize) {
     let picks = picked(aggregates, rule, picks_max);
     let support = picks.multiplicities(&candidates(aggregates));
     (support, picks.chosen.len())
 }
 
-/// The support of a committee out of those of its cells, in order.
+/// Joins the supports of a committee's cells, in order.
 pub(crate) fn join(layout: &Layout, c: u16, cells: &[Support]) -> Support {
     let len = layout.committee_len(c) as usize;
     let planes_count = cells.iter().map(Support::planes_count).max().unwrap_or(1);
@@ -243,7 +244,7 @@ pub(crate) fn join(layout: &Layout, c: u16, cells: &[Support]) -> Support {
     Support::from_planes(planes).expect("the largest number of planes is needed by some cell")
 }
 
-/// The cells of a committee as positions of the committee.
+/// Returns the cells of a committee as ranges of its positions.
 pub(crate) fn cell_ranges(layout: &Layout, c: u16) -> Vec<std::ops::Range<usize>> {
     (0..layout.subcommittees())
         .map(|subcommittee| {
@@ -256,7 +257,7 @@ pub(crate) fn cell_ranges(layout: &Layout, c: u16) -> Vec<std::ops::Range<usize>
         .collect()
 }
 
-/// A number as an option, from 0 to 1.
+/// Parses an option between 0 and 1.
 pub(crate) fn share_option(text: &str) -> Result<f64, String> {
     crate::options::share(text).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! How a command ends when it does not succeed.
+//! How a command ends if it fails.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,11 +6,11 @@ use std::process::ExitCode;
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Error {
-    /// What was asked does not hold: exit code 1.
+    /// The checked property does not hold: exit code 1.
     Check(String),
-    /// The question or its inputs are wrong: exit code 2.
+    /// The command or its inputs are wrong: exit code 2.
     Usage(anyhow::Error),
-    /// Another end that has an exit code of its own.
+    /// Another failure with its own exit code.
     Exit(u8, String),
 }
 
@@ -18,7 +18,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// With what the program ends.
+    /// Returns the program's exit code.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Error::Check(_) => ExitCode::from(1),
@@ -35,7 +35,7 @@ impl fmt::Display for Error {
             Error::Usage(error) => {
                 let mut said = error.to_string();
                 for cause in error.chain().skip(1).map(ToString::to_string) {
-                    // Errors of some libraries say their cause themselves.
+                    // Errors of some libraries already include their cause.
                     if !said.ends_with(&cause) {
                         said += &format!(": {cause}");
                     }

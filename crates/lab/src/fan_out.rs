@@ -1,10 +1,10 @@
-//! How many units of the level below each unit is made of, as options and files have it: `64`, `8,8`.
+//! Number of units of the level below in each unit, as in options and files: `64`, `8,8`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Units of the next lower level in each unit, from the committee down.
+/// Number of units of the next lower level in each unit, from the committee down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FanOut(pub Vec<u16>);

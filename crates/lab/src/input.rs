@@ -1,14 +1,14 @@
-//! Files that a user names, read up to a bound.
+//! Files named by the user, read up to a bound.
 
 use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The bytes of a file, at most `bytes_max` of them.
+/// Reads the bytes of a file, at most `bytes_max` of them.
 ///
 /// # Errors
-/// A file that cannot be read, or that has more; a device has no end and is refused at the bound.
+/// A file that cannot be read, or that is longer; a device has no end and is rejected at the bound.
 pub(crate) fn bytes(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
     let read = || -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -23,10 +23,10 @@ pub(crate) fn bytes(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
     read().with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The text of a file, of at most `bytes_max` bytes.
+/// Reads the text of a file, of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// As [`bytes`], and what is not UTF-8.
+/// Like [`bytes`], and if the text is not UTF-8.
 pub(crate) fn text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     let text = String::from_utf8(bytes(path, bytes_max)?);
     text.with_context(|| format!("cannot read {}", path.display()))

@@ -1,8 +1,8 @@
 //! Interop keys of a registry, made once and kept in the user's cache folder.
 //!
-//! Beside the cache file stands the digest of the registry, without which the file is not loaded;
-//! some keys of a loaded registry are made again and compared, so that the keys of another formula
-//! are noticed too. Anything that does not fit is made anew, never an error.
+//! Next to the cache file is the digest of the registry, without which the file is not loaded. Some
+//! keys of a loaded registry are recomputed and compared, so that keys of a different formula are
+//! noticed too. Anything that does not match is made anew; it is never an error.
 
 use crate::error::Result;
 use crate::progress::Bars;
@@ -15,24 +15,24 @@ use alphorn_exec::Exec;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 
-/// Names the folder instead of the user's cache folder.
+/// Overrides the user's cache folder.
 const FOLDER_VARIABLE: &str = "ALPHORN_CACHE_DIR";
-/// Below this number of validators making keys is faster than thinking about it.
+/// Below this number of validators, making keys is faster than caching them.
 const CACHED_VALIDATORS_MIN: u32 = 1 << 13;
-/// Validators whose keys are made between two steps of the progress bar.
+/// Validators whose keys are made between two updates of the progress bar.
 const STEP: u64 = 1 << 15;
-/// Keys of a loaded registry that are made again.
+/// Keys of a loaded registry that are recomputed.
 const SAMPLES: u64 = 16;
 
-/// A registry of interop keys, and where it came from.
+/// A registry of interop keys, and its origin.
 pub struct InteropRegistry {
     /// The keys.
     pub registry: Registry,
-    /// Whether a file had them.
+    /// Whether it was loaded from a file.
     pub from_cache: bool,
 }
 
-/// The folder of the cache; it need not exist.
+/// Returns the cache folder; it need not exist.
 pub fn folder() -> Result<PathBuf> {
     let folder = std::env::var_os(FOLDER_VARIABLE);
     if let Some(folder) = folder.filter(|folder| !folder.is_empty()) {
@@ -43,7 +43,7 @@ pub fn folder() -> Result<PathBuf> {
     Ok(project.cache_dir().to_owned())
 }
 
-/// The public keys of interop validators `0..validators`.
+/// Returns the public keys of interop validators `0..validators`.
 pub(crate) fn interop_points(
     validators: u32,
     exec: Exec<'_>,
@@ -53,7 +53,7 @@ pub(crate) fn interop_points(
     Ok(registry.keys().iter().map(|key| *key.point()).collect())
 }
 
-/// The registry of interop validators `0..validators`.
+/// Returns the registry of interop validators `0..validators`.
 pub fn interop_registry(
     validators: u32,
     exec: Exec<'_>,
@@ -70,10 +70,10 @@ pub fn interop_registry(
     }
     let registry = Registry::allowing_duplicates(make(validators, exec, bars), exec)?;
     if validators >= CACHED_VALIDATORS_MIN {
-        // The digest comes last: a crash in between leaves a cache that is not loaded.
+        // The digest is written last: a crash in between leaves a cache that is not loaded.
         let write = || -> Result<()> {
             std::fs::create_dir_all(&folder)?;
-            // Where a umask keeps it private, a digest of before looks like a key.
+            // Where the umask makes it private, an earlier digest looks like a key.
             let _ = std::fs::remove_file(&digest);
             write_key_cache(&cache, &registry, exec)?;
             write_whole(&digest, hex::encode(registry.digest()).as_bytes())

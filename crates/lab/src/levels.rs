@@ -6,11 +6,12 @@ use crate::options::distinct;
 use alphorn_exec::{Backend, Kernels};
 use anyhow::{Context, bail};
 
-/// Reads `--kernel` for one crate: a case for each level asked, `auto` being the fastest one here on so many
-/// threads at once.
+/// Parses `--kernel` for one crate: a case for each requested level, `auto` being the fastest one here
+/// on this
+/// many threads at once.
 ///
-/// An entry `CRATE=LEVEL` of another crate is an error that names the crate, so a slip is not ignored; so is
-/// one that is there twice.
+/// An entry `CRATE=LEVEL` of another crate is an error that names the crate, so a typo is not ignored.
+/// A duplicate is also an error.
 pub(crate) fn levels(kernels: &Kernels, texts: &[String], threads: usize) -> Result<Vec<Backend>> {
     let name = kernels.of;
     let read = |text: &String| -> anyhow::Result<Backend> {

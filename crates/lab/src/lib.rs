@@ -1,11 +1,11 @@
 //! Measures, compares and attacks what a million voters need, with real signatures and in the simulator.
 //!
-//! Also what reports are written with.
+//! Also contains the tools for writing reports.
 //!
-//! The library behind `alphorn`: each module with `Args` and `run` is a command of it. No interface
-//! is promised.
+//! This is the library behind `alphorn`: each module with `Args` and `run` is one of its commands. No
+//! stable interface is promised.
 #![forbid(unsafe_code)]
-// They panic where nobody listens or the disk is full: `report` has `say` and `note`.
+// They panic when the reader is gone or the disk is full: `report` has `say` and `note`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod attack;

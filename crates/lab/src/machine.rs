@@ -1,4 +1,4 @@
-//! The machine that a figure was measured on.
+//! The host that a figure was measured on.
 
 use alphorn_exec::{Backend, Kernels};
 use serde::Serialize;
@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// What the program was built from, so that every figure can name it.
+/// The build of the program, so that every figure can name it.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
-    /// The commit, with `-dirty` behind it if something was changed.
+    /// The commit, with the suffix `-dirty` if there were uncommitted changes.
     pub commit: &'static str,
     /// The compiler.
     pub compiler: &'static str,
 }
 
-/// Of the program, which says it once: a library that knew its commit would be compiled again for each.
+/// Set once by the program: a library that embedded its commit would be recompiled for each one.
 static BUILD: OnceLock<Build> = OnceLock::new();
 
 impl Build {
-    /// Says what this program was built from, before anything asks; only the first call counts.
+    /// Registers the build of this program, before it is first queried; only the first call counts.
     pub fn say(self) {
         let _ = BUILD.set(self);
     }
 
-    /// What this program was built from, `unknown` where it did not say.
+    /// Returns the build of this program, with `unknown` for anything it did not register.
     pub fn here() -> Self {
         const UNKNOWN: Build = Build {
             commit: "unknown",
@@ -34,12 +34,12 @@ impl Build {
     }
 }
 
-/// The commit that this program was built from.
+/// Returns the commit that this program was built from.
 pub fn commit() -> &'static str {
     Build::here().commit
 }
 
-/// What every measured figure is printed with.
+/// The host details printed with every measured figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// Model name of the processor.
@@ -52,14 +52,14 @@ pub struct Machine {
     pub threads: usize,
     /// Kernel of each crate.
     pub kernels: BTreeMap<&'static str, String>,
-    /// Memory of the machine in bytes, 0 if unknown.
+    /// Memory of the host in bytes, 0 if unknown.
     pub memory_bytes: u64,
     /// The commit of this binary.
     pub commit: &'static str,
 }
 
 impl Machine {
-    /// This machine, with the threads and kernels of a command.
+    /// Describes this host, with the threads and kernels of a command.
     pub fn here(threads: usize, kernels: BTreeMap<&'static str, String>) -> Self {
         Machine {
             cpu: proc_field("/proc/cpuinfo", "model name")
@@ -73,13 +73,13 @@ impl Machine {
         }
     }
 
-    /// The same, with these kernels of one crate.
+    /// Like `here`, with these kernels of one crate.
     pub fn with(threads: usize, kernels: &Kernels, used: &[Backend]) -> Self {
         let names: Vec<&str> = used.iter().map(|kernel| kernel.name()).collect();
         Machine::here(threads, BTreeMap::from([(kernels.of, names.join(","))]))
     }
 
-    /// One line for tables: processor, threads, kernels if any are used, commit.
+    /// Returns one line for tables: processor, threads, kernels if any are used, commit.
     pub fn line(&self) -> String {
         let kernels: Vec<String> = self
             .kernels
@@ -99,32 +99,32 @@ impl Machine {
     }
 }
 
-/// Processor seconds since the start of the machine, to tell afterwards what others took.
+/// Processor seconds since boot, to find out later how much other programs used.
 #[derive(Clone, Copy, Debug)]
 pub struct Busy {
     at: Instant,
-    /// Of all programs, and of what the hypervisor gave to other machines.
+    /// Used by all programs, and given by the hypervisor to other guests.
     all_s: f64,
-    /// Of this process and its children that ended.
+    /// Used by this process and its finished children.
     own_s: f64,
-    /// Programs that wanted a core, on the mean of the last minute.
+    /// Mean number of programs that wanted a core, over the last minute.
     load: Option<f64>,
 }
 
-/// How much of a machine others took while a command measured.
+/// How much of a host other programs used while a command was measuring.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Load {
-    /// Programs that wanted a core in the minute before, on the mean; none where it is not known.
+    /// Mean number of programs that wanted a core in the minute before; none if unknown.
     pub at_start: Option<f64>,
-    /// Share of the processors that others took meanwhile, 0 to 1.
+    /// Share of the processors used by others meanwhile, 0 to 1.
     pub others: f64,
 }
 
-/// Ticks of a second in /proc (proc(5): `USER_HZ`, 100 on every Linux that has it).
+/// Ticks per second in /proc (proc(5): `USER_HZ`, 100 on every Linux that has it).
 const TICKS: f64 = 100.0;
 
 impl Busy {
-    /// Now; nothing is known where there is no /proc.
+    /// Takes a reading; nothing is known where there is no /proc.
     pub fn now() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let numbers = |text: &str| -> Vec<f64> {
@@ -133,9 +133,9 @@ impl Busy {
         };
         let stat = read("/proc/stat");
         let cpu = numbers(stat.lines().next().unwrap_or_default());
-        // user, nice, system, then idle and iowait, which nobody used; irq, softirq, steal.
+        // user, nice, system; then idle and iowait, which are unused time; irq, softirq, steal.
         let all = [0, 1, 2, 5, 6, 7].map(|i| cpu.get(i).copied().unwrap_or(0.0));
-        // Behind the name in brackets: state, then numbers; times are the 12th to the 15th.
+        // After the name in brackets: state, then numbers; times are the 12th to the 15th.
         let own = read("/proc/self/stat");
         let own = numbers(own.rsplit(')').next().unwrap_or_default());
         let own = own.get(10..14).map_or(0.0, |times| times.iter().sum());
@@ -147,7 +147,7 @@ impl Busy {
         }
     }
 
-    /// What others took since.
+    /// Returns the load from other programs since then.
     pub fn since(&self) -> Load {
         let now = Busy::now();
         let others_s = (now.all_s - self.all_s) - (now.own_s - self.own_s);
@@ -160,7 +160,7 @@ impl Busy {
 }
 
 impl Load {
-    /// What to say of measured times; none where hardly anything else ran.
+    /// Returns a warning about measured times; none if hardly anything else ran.
     pub fn warning(&self) -> Option<String> {
         (self.others > 0.1).then(|| {
             format!(
@@ -171,20 +171,20 @@ impl Load {
     }
 }
 
-/// Cores that this process may use, by affinity and control group.
+/// Returns the number of cores that this process may use, by affinity and control group.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Peak resident memory of this process in bytes, 0 if unknown.
+/// Returns the peak resident memory of this process in bytes, 0 if unknown.
 pub fn peak_rss_bytes() -> u64 {
     kib_field("/proc/self/status", "VmHWM")
 }
 
-/// Lets the peak begin anew at what is resident now, where the system can (Linux: proc(5),
-/// `clear_refs`); where it cannot, the peak stays that of the whole process so far.
+/// Resets the peak to what is resident now, where the system supports it (Linux: proc(5),
+/// `clear_refs`); elsewhere, the peak remains that of the whole process so far.
 pub(crate) fn reset_peak_rss() {
-    // Nothing depends on it but how close the bound is, so a refusal is not an error.
+    // Only the tightness of the bound depends on it, so a refusal is not an error.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
@@ -207,7 +207,7 @@ fn proc_field(path: &str, field: &str) -> Option<String> {
         .map(|(_, value)| value.trim().to_owned())
 }
 
-/// Instruction sets of this processor that kernels may use.
+/// Returns the instruction sets of this processor that kernels may use.
 #[cfg(target_arch = "x86_64")]
 pub fn features() -> Vec<&'static str> {
     let all = [
@@ -231,7 +231,7 @@ pub fn features() -> Vec<&'static str> {
         .collect()
 }
 
-/// Instruction sets of this processor that kernels may use.
+/// Returns the instruction sets of this processor that kernels may use.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn features() -> Vec<&'static str> {
     Vec::new()
@@ -245,7 +245,7 @@ mod tests {
     fn what_others_take_is_told_from_what_this_process_takes() {
         let before = Busy::now();
         let start = Instant::now();
-        // Busy for a while: however much that is, it is its own.
+        // Busy for a while: however much that is, it counts as its own.
         while start.elapsed().as_millis() < 60 {
             std::hint::spin_loop();
         }

@@ -1,4 +1,4 @@
-//! Options that many commands share.
+//! Options shared by many commands.
 
 use crate::error::Result;
 use crate::levels::levels;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 
-/// Threads at most: more than any machine here has, so a slip of a zero is caught.
+/// Maximum number of threads: more than any host has, so a stray zero is caught.
 const THREADS_MAX: usize = 1024;
 
 /// Where the figures of a command go.
@@ -24,7 +24,7 @@ pub struct Json {
 }
 
 impl Json {
-    /// Where the JSON object goes.
+    /// Returns the destination of the JSON object.
     pub fn sink(&self) -> Sink {
         Sink::new(self.json.clone())
     }
@@ -43,7 +43,7 @@ pub struct Compute {
 }
 
 impl Compute {
-    /// Number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> Result<usize> {
         match self.threads {
             None => Ok(cores()),
@@ -52,7 +52,7 @@ impl Compute {
         }
     }
 
-    /// The kernel of a crate that was asked for, the fastest one here by measurement for `auto`.
+    /// Returns the requested kernel of a crate; for `auto`, the fastest one here by measurement.
     ///
     /// # Errors
     /// A list of several is a usage error here.
@@ -63,7 +63,7 @@ impl Compute {
         }
     }
 
-    /// The kernels of a list, in its order.
+    /// Returns the kernels of a list, in order.
     fn kernels(&self, of: &Kernels) -> Result<Vec<Backend>> {
         let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
         let kernels = levels(of, &texts, self.threads()?)?;
@@ -102,22 +102,22 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Where the JSON object goes.
+    /// Returns the destination of the JSON object.
     pub fn sink(&self) -> Sink {
         self.json.sink()
     }
 
-    /// Number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> Result<usize> {
         self.compute.threads()
     }
 
-    /// A pool of that many threads.
+    /// Creates a pool with that many threads.
     pub fn pool(&self) -> Result<rayon::ThreadPool> {
         pool(self.threads()?)
     }
 
-    /// The kernel of a crate that was asked for, the fastest one here by measurement for `auto`.
+    /// Returns the requested kernel of a crate; for `auto`, the fastest one here by measurement.
     ///
     /// # Errors
     /// A list of several is a usage error here.
@@ -125,7 +125,7 @@ impl Plain {
         self.compute.kernel(kernels)
     }
 
-    /// The same of one crate among several, of which `--kernel CRATE=LEVEL` may name another.
+    /// Like `kernel`, for one of several crates; `--kernel CRATE=LEVEL` may name another one.
     ///
     /// # Errors
     /// A list of several is a usage error here.
@@ -133,10 +133,10 @@ impl Plain {
         self.for_crate(kernels.of).kernel(kernels)
     }
 
-    /// Refuses a kernel where none is used.
+    /// Rejects a kernel option where no kernel is used.
     ///
     /// # Errors
-    /// If one was asked for.
+    /// If a kernel was requested.
     pub(crate) fn check_no_kernel(&self, why: &str) -> Result<()> {
         match self.compute.kernel.as_str() {
             "auto" => Ok(()),
@@ -144,8 +144,8 @@ impl Plain {
         }
     }
 
-    /// The same options as far as they concern a crate: the kernel that is named for another one
-    /// leaves it to choose.
+    /// Returns the options that apply to a crate: a kernel named for another crate leaves this one's
+    /// choice open.
     pub fn for_crate(&self, krate: &str) -> Self {
         const CRATES: [&str; 4] = ["bls", "labrador", "rlnc", "stark"];
         let named = self.compute.kernel.split_once('=').map(|(named, _)| named);
@@ -161,33 +161,33 @@ impl Plain {
         }
     }
 
-    /// The kernels of a list, in its order.
+    /// Returns the kernels of a list, in order.
     pub fn kernels(&self, of: &Kernels) -> Result<Vec<Backend>> {
         self.compute.kernels(of)
     }
 
-    /// This machine with the kernel in use.
+    /// Describes this host with the kernel in use.
     pub fn machine(&self, kernel: Backend) -> Result<Machine> {
         self.machine_of(&[kernel])
     }
 
-    /// This machine for a command that uses no kernel.
+    /// Describes this host for a command that uses no kernel.
     ///
     /// # Errors
-    /// If one was asked for.
+    /// If a kernel was requested.
     pub(crate) fn machine_without_kernels(&self) -> Result<Machine> {
         self.check_no_kernel("no kernel is used here")?;
         Ok(Machine::here(self.threads()?, BTreeMap::new()))
     }
 
-    /// This machine with the kernels in use.
+    /// Describes this host with the kernels in use.
     pub(crate) fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
         let threads = self.threads()?;
         Ok(Machine::with(threads, &alphorn_bls::KERNELS, kernels))
     }
 }
 
-/// A pool of `threads` threads.
+/// Creates a pool of `threads` threads.
 pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     Ok(rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -195,7 +195,7 @@ pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .with_context(|| format!("cannot start {threads} threads"))?)
 }
 
-/// Refuses a list that has something twice: a case would be run, and stand in the figures, once more.
+/// Rejects a list with duplicates, as a case would be run and reported twice.
 ///
 /// # Errors
 /// If two entries are equal.
@@ -210,7 +210,7 @@ pub fn distinct<T: PartialEq>(option: &str, list: &[T]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that were given without the one, `of`, that uses them.
+/// Rejects options that were given without the option `of` that uses them.
 pub(crate) fn check_unused(of: &str, given: &[(&str, bool)]) -> Result<()> {
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(anyhow::anyhow!("{option} is of --{of}").into()),
@@ -218,13 +218,13 @@ pub(crate) fn check_unused(of: &str, given: &[(&str, bool)]) -> Result<()> {
     }
 }
 
-/// A number that is one.
+/// Parses a finite number.
 pub(crate) fn finite(text: &str) -> std::result::Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| value.is_finite());
     value.ok_or_else(|| "a finite number, as 8000 or 1e-6".into())
 }
 
-/// A number of validators as `1048576`, `1_048_576`, `1,048,576` or `2^20`.
+/// Parses a number of validators such as `1048576`, `1_048_576`, `1,048,576` or `2^20`.
 pub fn validators(text: &str) -> std::result::Result<u32, String> {
     const MAX: u32 = alphorn_types::VALIDATORS_MAX;
     let number = if let Some(power) = text.strip_prefix("2^") {
@@ -246,7 +246,7 @@ pub fn validators(text: &str) -> std::result::Result<u32, String> {
     }
 }
 
-/// A share as 0.95 or 95%.
+/// Parses a share such as 0.95 or 95%.
 pub fn share(text: &str) -> anyhow::Result<f64> {
     let value = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|value| value / 100.0),

@@ -1,4 +1,4 @@
-//! What no command writes over: a secret key, and what it reads itself.
+//! Files that no command overwrites: secret keys, and the command's own inputs.
 
 use crate::error::Result;
 use crate::report::folder_of;
@@ -11,23 +11,23 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Bytes of a file with a key at most; a longer file is none.
+/// Maximum size of a key file in bytes; a longer file is not one.
 const KEY_BYTES_MAX: usize = 64 << 10;
 /// Hex digits of the shortest secret key.
 const KEY_DIGITS: usize = 64;
-/// How a node's store of marks begins, as every file of redb.
+/// The magic bytes of a node's store of marks, as of every redb file.
 const STORE: &[u8] = b"redb\x1a\n\xa9\r\n";
 
-/// What a keystore has, and no other file of ours.
+/// Fields of a keystore that none of our other files has.
 #[derive(Deserialize)]
 struct Head {
     crypto: Option<IgnoredAny>,
 }
 
-/// Whether a file that exists holds a secret key, or what a key cannot sign without, as far as one
-/// can tell.
+/// Whether an existing file holds a secret key, or something that a key needs to sign, as far as can be
+/// detected.
 pub fn holds_key(path: &Path) -> bool {
-    // A pipe or terminal holds no key, and reading it would wait.
+    // A pipe or terminal holds no key, and reading it would block.
     let Some(found) = path.metadata().ok().filter(Metadata::is_file) else {
         return false;
     };
@@ -44,7 +44,7 @@ pub fn holds_key(path: &Path) -> bool {
         || is_short && is_private(&found) && is_hex(&bytes)
 }
 
-/// As much of a file as may be a key, and a byte more.
+/// Reads as much of a file as may be a key, plus one byte.
 fn beginning(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let limit = KEY_BYTES_MAX + 1;
     // The buffer never grows, so it leaves no copy behind.
@@ -55,7 +55,7 @@ fn beginning(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// Whether a file is open to its owner alone: what everybody may read is no secret.
+/// Whether a file is accessible only to its owner: what everyone may read is no secret.
 fn is_private(found: &Metadata) -> bool {
     #[cfg(unix)]
     {
@@ -75,7 +75,7 @@ fn is_hex(bytes: &[u8]) -> bool {
     digits.len() >= KEY_DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Refuses outputs that are inputs as well, or one another, under whatever name.
+/// Rejects outputs that are also inputs, or the same file as another output, under any name.
 ///
 /// # Errors
 /// The first such output.
@@ -105,8 +105,8 @@ pub fn check_apart<'a>(
     Ok(())
 }
 
-/// The one name of a file that is there, or would be made; none of a device, a pipe or `-`, which take what
-/// comes.
+/// Returns the canonical path of a file that exists or would be created; none for a device, a pipe or
+/// `-`, which accept any data.
 fn file(path: &Path) -> Option<PathBuf> {
     if path == Path::new("-") {
         return None;

@@ -1,7 +1,7 @@
-//! Who votes: a share of all, or who voted in an epoch of a real network.
+//! Which validators vote: a share of all, or those that voted in an epoch of a real network.
 //!
-//! A record is a folder with `meta.json` (number of active validators, slots, committees a slot,
-//! names of the bit files) and bit files, one bit a position of the epoch shuffling, least
+//! A record is a folder with `meta.json` (number of active validators, slots, committees per slot,
+//! names of the bit files) and bit files, with one bit per position of the epoch shuffling, least
 //! significant bit first.
 
 use crate::error::Result;
@@ -16,10 +16,10 @@ use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Who participates.
+/// The source of the participation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Participation {
-    /// Each validator with this probability.
+    /// Each validator votes with this probability.
     Share(f64),
     /// As recorded.
     File(PathBuf),
@@ -29,7 +29,8 @@ impl FromStr for Participation {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
-        // What looks like a number is one: 1.5 is a share out of range, not a file nobody has.
+        // Anything that looks like a number is parsed as one: 1.5 is a share out of range, not a
+        // missing file.
         let number = text.strip_suffix('%').unwrap_or(text).trim();
         if text.is_empty() || number.parse::<f64>().is_ok() {
             return crate::options::share(text).map(Participation::Share);
@@ -49,7 +50,7 @@ impl Display for Participation {
 }
 
 impl Participation {
-    /// The files of the recorded epoch, whatever its flag; none for a share.
+    /// Returns the files of the recorded epoch, for any flag; none for a share.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
             Participation::Share(_) => Vec::new(),
@@ -58,7 +59,7 @@ impl Participation {
     }
 }
 
-/// Refuses to write over a file of the records that are read.
+/// Rejects an output that would overwrite a file of the records being read.
 ///
 /// # Errors
 /// If `output` is one of them.
@@ -67,7 +68,7 @@ pub(crate) fn check_records(read: &[Participation], output: Option<&Path>) -> Re
     check_apart(records.iter().map(PathBuf::as_path), output)
 }
 
-/// The files of the record that `path` names.
+/// Returns the files of the record that `path` names.
 pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
     let folder = match path.is_dir() {
         true => path,
@@ -79,13 +80,13 @@ pub(crate) fn files(path: &Path) -> Vec<PathBuf> {
 
 /// Flags of a recorded epoch.
 pub(crate) const FLAGS: [&str; 3] = ["source", "target", "head"];
-/// The one that counts where nothing else is asked for.
+/// The default flag.
 const FLAG: &str = "target";
 
-/// Refuses `--flag` where no record is read, which alone has flags.
+/// Rejects `--flag` where no record is read, as only records have flags.
 ///
 /// # Errors
-/// If it was given, and nobody in `who` is recorded.
+/// If the flag was given, and no participation in `who` is recorded.
 pub(crate) fn check_flag(flag: Option<&str>, who: &[Participation]) -> anyhow::Result<()> {
     let is_recorded = |who: &Participation| matches!(who, Participation::File(_));
     match flag {
@@ -96,9 +97,9 @@ pub(crate) fn check_flag(flag: Option<&str>, who: &[Participation]) -> anyhow::R
     }
 }
 
-/// What a record is, apart from its bits.
+/// File that describes a record, apart from its bits.
 const META: &str = "meta.json";
-/// Largest meta file that is read.
+/// Maximum size of a meta file.
 const META_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -111,10 +112,10 @@ struct Meta {
     files: BTreeMap<String, String>,
 }
 
-/// One recorded epoch, one flag of it.
+/// One flag of one recorded epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// What it is, in words.
+    /// Description in words.
     pub(crate) name: String,
     /// Number of positions.
     pub(crate) validators: u32,
@@ -122,7 +123,7 @@ pub(crate) struct Record {
     pub(crate) committees: u16,
     /// Horn's cells of a committee: the real committees of a slot.
     pub(crate) subcommittees: u16,
-    /// Who voted, by position.
+    /// The voters, by position.
     pub(crate) bits: alphorn_types::Bitfield,
 }
 
@@ -189,7 +190,7 @@ impl Record {
         Ok(Record {
             name: format!(
                 "{} epoch {}, {}",
-                // Printed on terminals: no escape sequence of a file reaches one.
+                // Printed on terminals, so escape sequences in a file must not reach one.
                 meta.network.replace(char::is_control, ""),
                 meta.epoch,
                 file.trim_end_matches(".bits")

@@ -1,7 +1,8 @@
-//! The picture of a slot of many votes, drawn from the JSON of a report: levels with the bytes of what each
-//! gives to the next, seconds by phase, and what each role pays.
+//! Draws the picture of a slot of many votes from the JSON of a report: levels with the bytes that each
+//! sends to the next, seconds by phase, and what each role pays.
 //!
-//! It is as wide as a phone, so a page shows one beside the other, and its file is read on any ground.
+//! It is as wide as a phone, so a page can show several side by side, and its file is readable on any
+//! background.
 
 mod report;
 
@@ -12,67 +13,68 @@ use alphorn_sim::report::Picture;
 use alphorn_sim::report::html::{Table, escape};
 use std::fmt::Write;
 
-/// Size of the picture in its own units, and its margins.
+/// Width of the picture in its own units, and its margins.
 const WIDTH: f64 = 360.0;
 const MARGIN: f64 = 10.0;
-/// Height of a line of text, and letters of one as wide as the picture, or beside the name of a role.
+/// Height of a line of text, and its capacity in characters across the picture or next to the name of a
+/// role.
 const LINE: f64 = 17.0;
 const LETTERS: usize = 52;
 const BESIDE: usize = 40;
-/// Letters of a line of the title, which is larger.
+/// Characters per line of the title, which is larger.
 const TITLE: usize = 36;
-/// Where the text beside the name of a role begins.
+/// Start of the text next to the name of a role.
 const INDENT: f64 = 92.0;
-/// Height of the box of a level, and from one to the next.
+/// Height of the box of a level, and distance from one to the next.
 const BOX: f64 = 26.0;
 const STEP: f64 = 52.0;
 
 /// A slot of a scheme.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Slot {
-    /// The scheme, and what is particular about the slot.
+    /// The scheme, and any special feature of the slot.
     pub(crate) title: String,
     /// Levels from the votes up.
     pub(crate) levels: Vec<Level>,
-    /// Work or phases in their order.
+    /// Work or phases in order.
     pub(crate) times: Vec<Span>,
     /// Roles and what they pay.
     pub(crate) pays: Vec<(String, String)>,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub(crate) source: String,
 }
 
 /// A level.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Level {
-    /// How many of what.
+    /// Number and kind of its units.
     pub(crate) name: String,
-    /// What it gives to the next one.
+    /// What each sends to the next level.
     pub(crate) gives: String,
 }
 
-/// A part of the time line.
+/// A segment of the time line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) name: String,
     pub(crate) begin_s: f64,
     pub(crate) end_s: f64,
-    /// What is said at its end.
+    /// Label at its end.
     pub(crate) text: String,
 }
 
-/// Writing to a string does not fail, so its results are dropped.
+/// Writing to a string cannot fail, so the result is dropped.
 macro_rules! put {
     ($text:expr, $($arg:tt)*) => { let _ = write!($text, $($arg)*); };
 }
 
 impl Slot {
-    /// The end of its time line.
+    /// Returns the end of its time line.
     pub(crate) fn end_s(&self) -> f64 {
         self.times.iter().map(|span| span.end_s).fold(0.0, f64::max)
     }
 
-    /// The picture, on a time line that ends at `end_s`, with its figures as a table.
+    /// Draws the picture, on a time line that ends at `end_s`, with its figures as a table.
     pub(crate) fn picture(&self, end_s: f64) -> Picture {
         Picture {
             name: "slot",
@@ -133,7 +135,7 @@ impl Slot {
         )
     }
 
-    /// Boxes that get narrower towards the top level, with an arrow between each and the next.
+    /// Draws boxes that get narrower towards the top level, with an arrow from each to the next.
     fn draw_levels(&self, svg: &mut String, top: f64) -> f64 {
         let last = self.levels.len().saturating_sub(1).max(1) as f64;
         for (at, level) in self.levels.iter().enumerate() {
@@ -164,7 +166,7 @@ impl Slot {
         top + STEP * last + BOX + below
     }
 
-    /// Each part in a line of its own: its name, what it takes, and when.
+    /// Draws each segment on its own line: its name, duration and position.
     fn draw_times(&self, svg: &mut String, top: f64, end_s: f64) -> f64 {
         let room = WIDTH - 2.0 * MARGIN;
         let place = |seconds: f64| MARGIN + room * (seconds / end_s.max(1e-9)).clamp(0.0, 1.0);
@@ -206,7 +208,7 @@ impl Slot {
     }
 }
 
-/// A text of a class, if it has one.
+/// Draws text with an optional class.
 fn text(svg: &mut String, class: &str, x: f64, y: f64, text: &str) {
     let class = match class {
         "" => String::new(),
@@ -226,7 +228,7 @@ fn heading(svg: &mut String, text: &str, y: f64) {
     );
 }
 
-/// A text in lines of at most so many letters, a longer word alone in its line.
+/// Wraps text at this many characters; a longer word gets a line of its own.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

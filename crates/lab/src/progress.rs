@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a line now and then anywhere else.
+//! Progress on standard error: a bar on a terminal, an occasional line elsewhere.
 
 use crate::report::note;
 use crate::text;
@@ -7,12 +7,12 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time until the first line where there is no terminal: what ends sooner is silent.
+/// Time until the first line where there is no terminal: shorter phases are silent.
 const FIRST_LINE: Duration = Duration::from_secs(1);
 /// Time between two lines.
 const NEXT_LINE: Duration = Duration::from_secs(10);
 
-/// One bar that shows the phase at work, or lines that tell it.
+/// A bar that shows the current phase, or lines that report it.
 pub struct Bars {
     bar: ProgressBar,
     phase: String,
@@ -27,7 +27,7 @@ impl Default for Bars {
 }
 
 impl Bars {
-    /// A bar on standard error if that is a terminal, lines there otherwise.
+    /// Shows a bar if standard error is a terminal, and prints lines there otherwise.
     pub fn new() -> Self {
         let bar = ProgressBar::new(0);
         let mut lines = None;
@@ -35,7 +35,7 @@ impl Bars {
             bar.set_draw_target(ProgressDrawTarget::hidden());
             lines = Some(Lines::begin(note, FIRST_LINE, NEXT_LINE));
         }
-        // All but the bar take 62 columns at most; it has what a terminal of 80 leaves.
+        // Everything but the bar takes at most 62 columns; the bar gets the rest of an 80-column terminal.
         let style =
             ProgressStyle::with_template("{msg:20!} {wide_bar} {pos:>9}/{len:9} {elapsed}{prefix}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -46,7 +46,7 @@ impl Bars {
         }
     }
 
-    /// `done` of `total` units of a phase are finished.
+    /// Reports that `done` of `total` units of a phase are finished.
     pub fn show(&mut self, phase: &str, done: u64, total: u64) {
         if self.phase != phase {
             phase.clone_into(&mut self.phase);
@@ -64,7 +64,7 @@ impl Bars {
         }
     }
 
-    /// The same for units that take about as long each: with the time that is left, if they go on so.
+    /// Like `show`, for units that take about equally long: also shows the estimated time left.
     pub(crate) fn show_left(&mut self, phase: &str, done: u64, total: u64) {
         self.show(phase, done, total);
         if let Some(left) = left(self.bar.elapsed(), done, total) {
@@ -92,12 +92,13 @@ impl Drop for Bars {
     }
 }
 
-/// Lines that a thread of its own prints, so that a phase that reports nothing for long is seen to live.
+/// Lines printed from a separate thread, so that a phase that reports nothing for long still shows
+/// signs of life.
 struct Lines {
     shared: Arc<(Mutex<Told>, Condvar)>,
 }
 
-/// What is told next.
+/// The next line to print.
 #[derive(Default)]
 struct Told {
     line: String,
@@ -126,7 +127,7 @@ impl Lines {
                 }
             }
         };
-        // Without the thread there are no lines, and all else goes on.
+        // Without the thread there are no lines, but everything else continues.
         let _ = std::thread::Builder::new()
             .name("progress".into())
             .spawn(tell);
@@ -157,7 +158,7 @@ impl Drop for Lines {
     }
 }
 
-/// What the units that are left will take; none before the first is done.
+/// Estimates the time for the remaining units; none before the first is done.
 fn left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
     let each = elapsed.checked_div(u32::try_from(done).ok()?)?;
     each.checked_mul(u32::try_from(total.saturating_sub(done)).ok()?)

@@ -1,4 +1,4 @@
-//! What a command prints: one JSON object on request, one table otherwise.
+//! Command output: one JSON object on request, one table otherwise.
 
 use crate::error::Result;
 use crate::machine::{Busy, Machine, commit};
@@ -13,13 +13,13 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Commands whose times are figures.
+/// Commands that report times as figures.
 const TIMED: [&str; 3] = ["bench", "compare", "slot"];
 
 /// Version of the JSON objects.
 const SCHEMA: u32 = 1;
 
-/// Collects the fields that every JSON object has, from the start of a command.
+/// Collects the fields common to all JSON objects, from the start of a command.
 pub struct Report {
     command: &'static str,
     seed: u64,
@@ -29,7 +29,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Begins the report of a command.
+    /// Starts the report of a command.
     pub fn begin(command: &'static str, seed: u64) -> Self {
         Report {
             command,
@@ -40,14 +40,14 @@ impl Report {
         }
     }
 
-    /// Seconds since the command began.
+    /// Returns the seconds since the command started.
     pub fn elapsed_s(&self) -> f64 {
         self.clock.elapsed().as_secs_f64()
     }
 
-    /// The JSON object: common fields, then those of the command. `kind` is `measured`,
-    /// `modelled` or `cited`. Of commands whose times are figures it warns on standard error if they
-    /// were disturbed.
+    /// Builds the JSON object: common fields, then those of the command. `kind` is `measured`,
+    /// `modelled` or `cited`. For commands that report times as figures, it warns on standard error if
+    /// the measurement was disturbed.
     pub fn object(
         &self,
         machine: &Machine,
@@ -65,7 +65,7 @@ impl Report {
         {
             note(&format!("alphorn: {warning}"));
         }
-        // Words of a command line may be any bytes.
+        // Command-line words may be arbitrary bytes.
         let words: Vec<String> = std::env::args_os()
             .skip(1)
             .map(|word| word.to_string_lossy().into_owned())
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// Where the JSON object goes.
+/// Destination of the JSON object.
 #[derive(Debug, Default)]
 pub struct Sink {
     path: Option<PathBuf>,
@@ -108,19 +108,20 @@ impl Sink {
         }
     }
 
-    /// Where it goes, if it is asked for.
+    /// Returns the destination, if one was requested.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Whether standard output belongs to the JSON object.
+    /// Whether standard output is reserved for the JSON object.
     pub fn is_stdout(&self) -> bool {
         self.path.as_deref() == Some(Path::new("-"))
     }
 
-    /// Prints text for a person: to standard output, or to standard error if that is taken.
+    /// Prints text for a human reader: to standard output, or to standard error if standard output is
+    /// reserved.
     ///
-    /// A reader who left (`| head -1`) has read enough, and what was asked is still decided.
+    /// A closed pipe (`| head -1`) is not an error: the command still completes.
     pub fn say(&self, text: &str) {
         if self.is_stdout() {
             return note(text);
@@ -132,7 +133,7 @@ impl Sink {
         }
     }
 
-    /// Writes the object, whole or not at all, and reports what could not be said before.
+    /// Writes the object, whole or not at all, and reports any earlier failure to print.
     pub fn write(&self, object: &Value) -> Result<()> {
         let text = serde_json::to_string_pretty(object)? + "\n";
         match &self.path {
@@ -147,22 +148,22 @@ impl Sink {
     }
 }
 
-/// Prints text to standard output. A reader who left has read enough.
+/// Prints text to standard output. A closed pipe is not an error.
 ///
 /// # Errors
-/// If it cannot be printed, as on a full disk.
+/// If printing fails, for example on a full disk.
 pub fn say(text: &str) -> Result<()> {
     let sink = Sink::default();
     sink.say(text);
     unless_closed(sink.failure.get())
 }
 
-/// Prints text to standard error. That nobody can read it there changes nothing else.
+/// Prints text to standard error. Failures are ignored.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text, usize::MAX));
 }
 
-/// A failure to print, unless the reader left.
+/// Returns a printing failure, unless the pipe was closed.
 fn unless_closed(failure: Option<&io::Error>) -> Result<()> {
     match failure {
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -172,12 +173,12 @@ fn unless_closed(failure: Option<&io::Error>) -> Result<()> {
     }
 }
 
-/// How a file of that name is written.
+/// How a file of a given name is written.
 enum Place {
-    /// A regular file, there or not: through a temporary file in its folder, moved to this name.
+    /// A regular file, existing or not: through a temporary file in the same folder, renamed to this path.
     Whole(PathBuf),
-    /// Anything else, as a terminal, a pipe, a null device or a link to nothing: moving a file to
-    /// its name would replace it.
+    /// Anything else, such as a terminal, a pipe, a null device or a dangling link, which renaming a
+    /// file to its path would replace.
     Through,
 }
 
@@ -186,7 +187,7 @@ impl Place {
         match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             Ok(_) if holds_key(path) => Err(io::Error::other("a key is there")),
-            // The file behind a link is replaced, not the link.
+            // The target of a link is replaced, not the link.
             Ok(found) if found.is_file() => Ok(Place::Whole(std::fs::canonicalize(path)?)),
             Ok(_) => Ok(Place::Through),
             Err(_) if path.is_symlink() => Ok(Place::Through),
@@ -198,14 +199,15 @@ impl Place {
     }
 }
 
-/// The folder that a file is in.
+/// Returns the folder that contains a file.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."))
 }
 
-/// Why nothing temporary could be made in the folder of `path`, without the name that it would have had.
+/// Explains why no temporary file could be made in the folder of `path`, without the name it would have
+/// had.
 pub fn not_beside(path: &Path, error: &io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::NotFound => {
@@ -220,7 +222,7 @@ pub fn not_beside(path: &Path, error: &io::Error) -> io::Error {
     }
 }
 
-/// A new file in the folder of `path`, as readable as the umask allows.
+/// Creates a new file in the folder of `path`, with permissions given by the umask.
 fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
@@ -229,13 +231,13 @@ fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     made.map_err(|error| not_beside(path, &error))
 }
 
-/// Writes a file through a temporary one beside it, so that a reader never sees half of it. A key is never
-/// written over.
+/// Writes a file through a temporary one next to it, so that a reader never sees a partial file. Never
+/// overwrites a key.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(write_whole_with(path, |file| Ok(file.write_all(bytes)?))?)
 }
 
-/// The same, bit by bit.
+/// Like `write_whole`, but writes incrementally.
 pub(crate) fn write_whole_with(
     path: &Path,
     put: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
@@ -249,7 +251,7 @@ pub(crate) fn write_whole_with(
             }
             Place::Whole(path) => {
                 let mut file = beside(&path)?;
-                // An error of the file alone does not name it.
+                // An I/O error of the file does not include its name.
                 put(file.as_file_mut())?;
                 file.persist(&path).map_err(|failed| failed.error)?;
                 Ok(())
@@ -259,7 +261,7 @@ pub(crate) fn write_whole_with(
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Reads `--json FILE`, which may be `-` for standard output.
+/// Parses `--json FILE`, which may be `-` for standard output.
 pub fn json_target(path: OsString) -> io::Result<PathBuf> {
     match path == "-" {
         true => Ok(path.into()),
@@ -267,8 +269,7 @@ pub fn json_target(path: OsString) -> io::Result<PathBuf> {
     }
 }
 
-/// Reads the name of a file that a command writes: one that cannot be written is refused before the work,
-/// not after it.
+/// Parses the name of an output file: one that cannot be written is rejected before the work, not after it.
 pub fn target(path: OsString) -> io::Result<PathBuf> {
     let refuse = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     if path == "-" {
@@ -285,8 +286,8 @@ pub fn target(path: OsString) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// A table with a header: figures right-aligned, words left-aligned. On a terminal that is too narrow for it
-/// words are wrapped; anywhere else a row is a line.
+/// Formats a table with a header: figures right-aligned, words left-aligned. On a terminal that is too
+/// narrow for it, words are wrapped; elsewhere a row is one line.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = match io::stdout().is_terminal() {
         true => comfy_table::Table::new().width(),
@@ -295,13 +296,13 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     arranged(header, rows, width)
 }
 
-/// The same of rows, at least one, whose cells bring the names of their columns.
+/// Formats a table of rows, at least one, whose cells carry the names of their columns.
 pub fn columns<'a>(rows: impl IntoIterator<Item = Vec<(&'a str, String)>>) -> String {
     let (header, rows) = parted(rows);
     table(&header, &rows)
 }
 
-/// The names of the columns, and the rows without them.
+/// Separates the names of the columns from the rows.
 pub(crate) fn parted<'a>(
     rows: impl IntoIterator<Item = Vec<(&'a str, String)>>,
 ) -> (Vec<&'a str>, Vec<Vec<String>>) {
@@ -315,24 +316,24 @@ pub(crate) fn parted<'a>(
     (header, rows)
 }
 
-/// Narrowest column of words that are wrapped.
+/// Minimum width of a column with wrapped words.
 const WORDS_WIDTH_MIN: usize = 12;
-/// A space that is no place to wrap.
+/// A non-breaking space.
 const HARD_SPACE: &str = "\u{a0}";
 
 /// How a table is fitted to a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// A row is a line.
+    /// Each row on one line.
     Whole,
     /// Names and words are wrapped.
     Words,
-    /// Pairs of figures are wrapped too, and columns stand closer.
+    /// Pairs of figures are wrapped too, and columns are closer together.
     Pairs,
 }
 
 impl Fit {
-    /// Empty places beside each cell.
+    /// Returns the padding on either side of a cell.
     fn padding(self) -> (u16, u16) {
         match self {
             Fit::Whole | Fit::Words => (1, 1),
@@ -340,7 +341,7 @@ impl Fit {
         }
     }
 
-    /// Places of a column with its padding.
+    /// Returns the width of a column with its padding.
     fn width(self, column: &Column) -> usize {
         let (left, right) = self.padding();
         usize::from(left + right)
@@ -355,12 +356,12 @@ impl Fit {
             }
     }
 
-    /// The first that fits so many places; what never fits is left to the terminal.
+    /// Returns the first that fits this width; if none does, wrapping is left to the terminal.
     fn of(columns: &[Column], width: Option<u16>) -> Self {
         let Some(width) = width else {
             return Fit::Whole;
         };
-        // The space at the end of a line is not printed.
+        // The trailing space of a line is not printed.
         let fits = |fit: &Fit| {
             let all: usize = columns.iter().map(|column| fit.width(column)).sum();
             all <= usize::from(width) + 1
@@ -370,7 +371,7 @@ impl Fit {
     }
 }
 
-/// The table in a terminal of so many places, if it is one.
+/// Formats the table for a terminal of this width, if there is one.
 fn arranged(header: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
     use comfy_table::{ColumnConstraint, Width};
@@ -411,16 +412,18 @@ fn arranged(header: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String
     table.trim_fmt().replace(HARD_SPACE, " ")
 }
 
-/// A figure that is wrapped between the figures of a pair alone, never before its unit.
+/// Makes spaces non-breaking, so that a figure wraps only between the figures of a pair, never before
+/// its unit.
 fn hard(cell: &str) -> String {
     let hard = cell.replace(' ', HARD_SPACE);
     hard.replace(&format!("/{HARD_SPACE}"), "/ ")
 }
 
-/// What a column of a table holds, and how many letters it needs.
+/// What a column of a table holds, and how many characters it needs.
 struct Column {
     is_words: bool,
-    /// The longest cell, the longest figure of a pair, the whole name, and the longest word of the name.
+    /// Widths of the longest cell, the longest figure of a pair, the whole name, and the longest word
+    /// of the name.
     cell: usize,
     part: usize,
     name: usize,

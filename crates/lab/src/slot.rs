@@ -173,17 +173,17 @@ enum Layers {
 }
 
 impl Args {
-    /// The parameter set of XMSS.
+    /// Returns the parameter set of XMSS.
     fn set(&self) -> Set {
         self.set.unwrap_or(Set::Compact)
     }
 
-    /// How supports are written.
+    /// Returns the encoding of supports.
     fn coding(&self) -> &str {
         self.coding.as_deref().unwrap_or("rice")
     }
 
-    /// What aggregates and collections are, if the scheme has a choice.
+    /// Returns the forms of aggregates and collections, if the scheme has a choice.
     fn layers(&self) -> Option<Layers> {
         let default = match self.scheme.as_str() {
             BLS => return None,
@@ -194,17 +194,17 @@ impl Args {
     }
 }
 
-/// What the options come to.
+/// The plan that results from the options.
 struct Plan {
     layout: Layout,
     timing: Timing,
     participation: Participation,
-    /// In words, for the table.
+    /// Description for the table.
     participation_name: String,
 }
 
 impl Args {
-    /// The slot of a recorded epoch, everything else by default.
+    /// Returns the options for the slot of a recorded epoch, everything else by default.
     pub(crate) fn recorded(common: Common, participation: String, flag: Option<String>) -> Self {
         Args {
             common,
@@ -233,7 +233,7 @@ impl Args {
     }
 }
 
-/// A slot that can be run: its keys are there.
+/// A slot that can be run, with its keys.
 struct Ready {
     machine: Machine,
     plan: Plan,
@@ -245,7 +245,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// With keys that are made now, which is timed.
+    /// Makes the keys now, which is timed.
     fn with_keys<S: Scheme>(
         args: &Args,
         plan: Plan,
@@ -304,7 +304,7 @@ pub(crate) struct Executed {
 }
 
 impl Executed {
-    /// Every line of the options and figures that a JSON object of this slot has.
+    /// Returns every option and figure that a JSON object of this slot has.
     pub(crate) fn json(&self, args: &Args) -> (Value, Map<String, Value>) {
         (
             json::config_json(args, &self.plan),
@@ -312,7 +312,7 @@ impl Executed {
         )
     }
 
-    /// Exit code 1 if a property of an honest slot does not hold.
+    /// Returns exit code 1 if a property of an honest slot does not hold.
     pub(crate) fn check(&self) -> Result<()> {
         let failures = self.outcome.failures();
         if failures.is_empty() {
@@ -366,7 +366,7 @@ pub fn run(args: &Args) -> Result<()> {
     executed.check()
 }
 
-/// Refuses options that belong to another scheme.
+/// Rejects options that belong to another scheme.
 fn check_scheme(args: &Args) -> Result<()> {
     let scheme = &args.scheme;
     check_set(scheme, args.set)?;
@@ -380,12 +380,12 @@ fn check_scheme(args: &Args) -> Result<()> {
     }
 }
 
-/// Runs the slot of the options.
+/// Runs the slot given by the options.
 pub(crate) fn execute(args: &Args) -> Result<Executed> {
     ready(args)?.run(args)
 }
 
-/// The slot of the options, with its keys.
+/// Prepares the slot given by the options, with its keys.
 fn ready(args: &Args) -> Result<Ready> {
     match args.scheme.as_str() {
         FALCON => falcon::ready(args),
@@ -455,7 +455,7 @@ fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config
         Some(protocol) => protocol.config(plan.layout, &info),
         None => {
             let mut horn = Config::new(plan.layout, &info);
-            // An attack is on what collections count.
+            // An attack changes what collections count.
             if !args.griefing.griefing {
                 horn.bundle(&info);
             }

@@ -1,6 +1,6 @@
-//! Figures as text.
+//! Formatting of figures.
 
-/// A count with thin groups of three: 1,048,576.
+/// Formats a count with thin groups of three: 1,048,576.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,7 +13,7 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// Bytes in decimal units, three digits.
+/// Formats bytes in decimal units with three digits.
 pub fn bytes(value: u64) -> String {
     let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     match units.iter().find(|(_, size)| value as f64 >= *size) {
@@ -22,7 +22,7 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
-/// Seconds in the unit that fits, three digits.
+/// Formats seconds in a suitable unit with three digits.
 pub fn seconds(value: f64) -> String {
     match value {
         v if v >= 1.0 => format!("{} s", significant(v)),
@@ -33,12 +33,12 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// A ratio: 3.4x.
+/// Formats a ratio: 3.4x.
 pub fn ratio(value: f64) -> String {
     format!("{}x", significant(value))
 }
 
-/// Three significant digits, without an exponent.
+/// Formats three significant digits, without an exponent.
 pub(crate) fn significant(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 => 0,
@@ -48,16 +48,16 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A text as a sentence begins: with a capital letter.
+/// Capitalises the first letter, as at the start of a sentence.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(letters).collect()
 }
 
-/// A text that may be a stranger's, as a terminal can show it: what would steer the terminal or turn the
-/// direction of writing is escaped, but for ends of lines and tabs, and what is beyond so many characters is
-/// counted.
+/// Makes untrusted text safe for a terminal: anything that would control the terminal or change the
+/// writing direction is escaped, except for newlines and tabs. Characters beyond the limit are dropped
+/// and counted.
 pub fn printable(text: &str, chars_max: usize) -> String {
     let steers = |c: char| {
         c.is_control() && !matches!(c, '\n' | '\t')
@@ -78,7 +78,7 @@ pub fn printable(text: &str, chars_max: usize) -> String {
     shown
 }
 
-/// Each of them once, in the order in which they come first.
+/// Returns each item once, in order of first appearance.
 pub(crate) fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for one in all {

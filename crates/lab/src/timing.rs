@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The least wall time of `runs` runs in seconds, and the last result.
+/// Returns the least wall time of `runs` runs in seconds, and the last result.
 pub(crate) fn least<T>(runs: usize, mut run: impl FnMut() -> T) -> (f64, T) {
     let mut timed = || {
         let start = Instant::now();
@@ -24,17 +24,17 @@ pub(crate) fn least<T>(runs: usize, mut run: impl FnMut() -> T) -> (f64, T) {
     (best, value)
 }
 
-/// Samples at least, unless one alone takes longer than [`SLOW`].
+/// Minimum number of samples, unless one alone takes longer than [`SLOW`].
 const SAMPLES_MIN: usize = 30;
-/// Samples at least of a slow operation.
+/// Minimum number of samples of a slow operation.
 const SAMPLES_SLOW: usize = 5;
-/// From here on an operation is slow.
+/// Duration from which an operation is slow.
 const SLOW: Duration = Duration::from_millis(100);
-/// Wall time after which no more samples are taken than needed.
+/// Wall time after which no more than the minimum number of samples is taken.
 const TIME_PER_OP: Duration = Duration::from_millis(200);
 
-/// The median of `op` in nanoseconds over inputs that `prepare` makes outside the clock, after one run that does not
-/// count.
+/// Returns the median of `op` in nanoseconds over inputs that `prepare` makes outside the timed
+/// section, after one warm-up run.
 pub(crate) fn median_ns<I, O>(mut prepare: impl FnMut() -> I, mut op: impl FnMut(&I) -> O) -> f64 {
     let start = Instant::now();
     let mut once = || {
@@ -55,7 +55,7 @@ pub(crate) fn median_ns<I, O>(mut prepare: impl FnMut() -> I, mut op: impl FnMut
     samples[(samples.len() - 1) / 2]
 }
 
-/// Remembers when steps begin.
+/// Records when steps start.
 pub(crate) struct Clock {
     start: Instant,
     begun: Mutex<Vec<(&'static str, Instant)>>,
@@ -69,7 +69,7 @@ impl Watch for Clock {
 }
 
 impl Clock {
-    /// Begins to watch.
+    /// Starts timing.
     pub(crate) fn start() -> Self {
         Clock {
             start: Instant::now(),
@@ -92,7 +92,7 @@ impl Clock {
     }
 }
 
-/// Seconds of each step in the order of their first beginnings, those of one name added up, and of all.
+/// Seconds of each step in order of first start, with steps of the same name added up, and the total.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) each: Vec<(&'static str, f64)>,
@@ -100,14 +100,14 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Milliseconds by names that are one word.
+    /// Returns milliseconds by single-word names.
     pub(crate) fn ms(&self) -> Map<String, Value> {
         let each = self.each.iter();
         let named = each.map(|(name, seconds)| (name.replace(' ', "_"), json!(seconds * 1e3)));
         named.collect()
     }
 
-    /// Seconds of the parts that steps belong to, and of all.
+    /// Returns the seconds of the parts that steps belong to, and the total.
     pub(crate) fn parts(&self, part: fn(&str) -> &'static str) -> Map<String, Value> {
         let parts = self
             .each
@@ -118,7 +118,7 @@ impl Steps {
         named.collect()
     }
 
-    /// A table with the share of each step.
+    /// Formats a table with the share of each step.
     pub(crate) fn printed(&self, title: &str) -> String {
         let all: f64 = self.each.iter().map(|(_, seconds)| seconds).sum();
         let row = |(name, seconds): (&str, f64)| {

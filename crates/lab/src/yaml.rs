@@ -1,11 +1,11 @@
-//! Files in YAML that a person writes.
+//! YAML files written by hand.
 
 use crate::error::Result;
 use crate::input;
 use anyhow::Context;
 use std::path::Path;
 
-/// Most bytes of a file that is read.
+/// Maximum size of a file in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads a YAML file of bounded length.

@@ -1,30 +1,30 @@
-//! How long blocks and collections took from the node that made them to all others: all nodes have the
-//! clock of one machine.
+//! How long blocks and collections took from their source to all other nodes. All nodes share the clock
+//! of one host.
 
 use alphorn_node::telemetry::{Arrival, Summary};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How messages of a kind came to all nodes but their own.
+/// Arrivals of one kind of message at all nodes other than the source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Spread {
-    /// Messages, and the slots of the first and the last of them.
+    /// Number of messages, and the slots of the first and last of them.
     messages: usize,
     slots: [u64; 2],
-    /// Bytes of each: the median, and the most.
+    /// Bytes of each: the median and the maximum.
     bytes_p50: u64,
     bytes_max: u64,
-    /// Arrivals, and those that are lacking.
+    /// Number of arrivals, and of missing ones.
     came: usize,
     lacking: usize,
-    /// Milliseconds from publication to arrival: half, 95 and 99 of a hundred, all of those that came.
+    /// Milliseconds from publication to arrival: percentiles 50, 95, 99 and 100 of those that arrived.
     p50_ms: f64,
     p95_ms: f64,
     p99_ms: f64,
     max_ms: f64,
 }
 
-/// Which message: kind, slot, source, index.
+/// Message identifier: kind, slot, source, index.
 type Name<'a> = (&'a str, u64, u32, u32);
 
 fn name(arrival: &Arrival) -> Name<'_> {
@@ -38,11 +38,11 @@ fn name(arrival: &Arrival) -> Name<'_> {
     (kind, *slot, *source, *index)
 }
 
-/// What a node says in its last life of what came to it.
+/// The arrivals that a node reported in its last life.
 struct Receiver<'a> {
     arrivals: BTreeMap<Name<'a>, &'a Arrival>,
-    /// The first slot whose messages are lacking if they are not there: it took part in it from the
-    /// beginning, and has forgotten none of them.
+    /// The first slot whose messages count as missing if they are not there: the node took part in it
+    /// from its start, and has forgotten none of its messages.
     since: u64,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// What became of the messages of a kind.
+/// Statistics on the messages of a kind.
 #[derive(Default)]
 struct Sent {
     bytes: Vec<u64>,
@@ -68,8 +68,8 @@ struct Sent {
     lacking: usize,
 }
 
-/// By kind, of the messages of some slots that a node remembers which made them, and another one that was to
-/// receive them.
+/// Returns the arrivals by kind, for messages of some slots that their source remembers and that
+/// another node was to receive.
 pub(super) fn spreads(nodes: &[Summary], slots: &BTreeSet<u64>) -> BTreeMap<String, Spread> {
     let receivers: Vec<Receiver<'_>> = nodes.iter().map(Receiver::new).collect();
     let mut by_kind: BTreeMap<String, Sent> = BTreeMap::new();
@@ -105,7 +105,7 @@ impl Spread {
         let (mut bytes, mut times) = (sent.bytes, sent.times);
         bytes.sort_unstable();
         times.sort_by(f64::total_cmp);
-        // The least time within which so many of a hundred came.
+        // The shortest time within which this percentage arrived.
         let within = |percent: usize| {
             let at = (times.len() * percent).div_ceil(100).saturating_sub(1);
             times.get(at).copied().unwrap_or(0.0)
@@ -124,7 +124,7 @@ impl Spread {
         }
     }
 
-    /// A line for people.
+    /// Formats a line for a human reader.
     pub(super) fn line(&self, kind: &str) -> String {
         format!(
             "{} {kind}s of slots {} to {}, of {:.1} kB (median; most {:.1}), came to other nodes \
@@ -201,7 +201,7 @@ mod tests {
             node
         };
         let sender = own(&[(2, 0, 100), (3, 0, 200), (4, 0, 300), (5, 0, 400)]);
-        // One that was killed and signs again from slot 4 on.
+        // A node that was killed and signs again from slot 4 on.
         let restarted = Summary {
             first_slot: 4,
             ..node(&[(5, 0, 410)])
@@ -210,7 +210,7 @@ mod tests {
         let block = &spreads(&lives, &slots(2..9))["block"];
         assert_eq!((block.messages, block.came, block.lacking), (2, 1, 1));
         assert_eq!(block.slots, [4, 5]);
-        // One that remembers as much as it can: slot 3 and what was before may be forgotten.
+        // A node that remembers as much as it can: slot 3 and earlier ones may be forgotten.
         let many =
             (0..Arrival::REMEMBERED_MAX as u32).map(|at| (3 + u64::from(at / 500), 9 + at, 1));
         let lives = [sender, node(&many.collect::<Vec<_>>())];

@@ -1,4 +1,4 @@
-//! What is done to the nodes of a devnet, drawn from a seed, and which slots that disturbs.
+//! The faults injected into the nodes of a devnet, drawn from a seed, and the slots that they disturb.
 
 use crate::error::Result;
 use alphorn_proto::slot::Timing;
@@ -9,11 +9,11 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Slots that pass after the last fault: it must be over, and what follows must be judged.
+/// Slots after the last fault: it must be over, and what follows must be judged.
 const AFTER_SLOTS: u64 = 6;
-/// Slots before a fault whose votes may still wait for a block.
+/// Slots before a fault whose votes may still be waiting for a block.
 const VOTES_WAIT_SLOTS: u64 = 2;
-/// Slots after the end of a fault until nothing of it is left.
+/// Slots after the end of a fault until its effects are gone.
 const SETTLE_SLOTS: u64 = 2;
 
 /// What can be done to a node.
@@ -55,21 +55,21 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
-    /// The node; of a partition, the first of those on its side.
+    /// The node; for a partition, the first of those on its side.
     pub(super) node: usize,
     /// Milliseconds from genesis.
     pub(super) at_ms: u64,
-    /// How long it lasts; 0 for a node that is started again at once.
+    /// Duration; 0 for a node that is restarted at once.
     pub(super) for_ms: u64,
 }
 
 impl Fault {
-    /// The nodes on one side of a partition of `nodes`.
+    /// Returns the nodes on one side of a partition of `nodes`.
     pub(super) fn side(&self, nodes: usize) -> BTreeSet<usize> {
         (0..nodes / 2).map(|i| (self.node + i) % nodes).collect()
     }
 
-    /// Slots that cannot be judged, if the node signs again from `first_slot` on.
+    /// Returns the slots that cannot be judged, if the node signs again from `first_slot` on.
     pub(super) fn disturbs(&self, slot_ms: u64, first_slot: Option<u64>) -> Range<u64> {
         let from = (self.at_ms / slot_ms).saturating_sub(VOTES_WAIT_SLOTS);
         let settled = (self.at_ms + self.for_ms) / slot_ms + SETTLE_SLOTS + 1;
@@ -77,18 +77,18 @@ impl Fault {
     }
 }
 
-/// Which faults a run has.
+/// The faults that a run is to have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) kinds: &'a [Kind],
-    /// Slots from one to the next.
+    /// Slots between successive faults.
     pub(super) every_slots: u64,
-    /// Slots that a partition lasts.
+    /// Duration of a partition in slots.
     pub(super) partition_slots: u64,
 }
 
 impl Wanted<'_> {
-    /// Slots that the longest fault lasts.
+    /// Returns the duration of the longest fault in slots.
     fn longest(&self) -> u64 {
         let partition = self.kinds.contains(&Kind::Partition);
         if partition {
@@ -99,11 +99,12 @@ impl Wanted<'_> {
     }
 }
 
-/// Faults of a run: one every so many slots, of the given kinds, at drawn instants of drawn nodes.
+/// Draws the faults of a run: one every `every_slots` slots, of the given kinds, at random times on
+/// random nodes.
 ///
 /// # Errors
-/// If the run has no room for one, one has none before the next, or a partition has nobody on one
-/// side.
+/// If the run has no room for a fault, one does not end before the next, or a partition has no nodes on
+/// one side.
 pub(super) fn draw(
     wanted: Wanted<'_>,
     judged: Range<u64>,
@@ -187,7 +188,7 @@ mod tests {
         );
         let mut before = 0;
         for fault in &faults {
-            // A node that is started again signs from the second slot after its start on.
+            // A restarted node signs from the second slot after its start.
             let signs = fault.at_ms / timing.slot_ms() + 3;
             let disturbed = fault.disturbs(timing.slot_ms(), Some(signs));
             assert!(disturbed.start >= before, "{fault:?}");
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(one.len(), 1);
         assert_eq!(one[0].for_ms, 32 * timing.slot_ms());
         assert!(one[0].disturbs(timing.slot_ms(), None).end <= 41, "{one:?}");
-        // Who is not parted is not asked for room.
+        // Only partitions need the room for one.
         let kill = wanted(&[Kind::Kill], 8, 32);
         assert!(draw(kill, 2..12, &timing, 4, 1).is_ok());
     }

@@ -1,9 +1,9 @@
-//! Machines that send one node of a devnet forged votes as fast as it takes them, and what that costs.
+//! Flooders that send one node of a devnet forged votes as fast as it accepts them, and the cost of that.
 //!
-//! A forged vote has the fields of an honest one that the flooder saw, and a signature of its own.
-//! Half of the flooders name the block before, so their votes have to be verified to be refused; they
-//! are banned for it and come back under a new name. The others name blocks that nobody knows, whose
-//! votes wait, and stay.
+//! A forged vote has the fields of an honest one that the flooder saw, and a signature of its own. Half
+//! of the flooders name the previous block, so their votes must be verified to be rejected; they are
+//! banned for it and return under a new name. The others name unknown blocks, so their votes wait and
+//! they stay connected.
 
 use super::judge::share;
 use super::process::Told;
@@ -24,49 +24,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Judged slots before the flood begins, to compare with.
+/// Judged slots before the flood starts, for comparison.
 const QUIET_SLOTS: u64 = 6;
-/// Slots around the beginning that belong to neither side.
+/// Slots around the start that belong to neither side.
 const BETWEEN_SLOTS: u64 = 2;
-/// Flooded slots at least.
+/// Minimum number of flooded slots.
 const FLOODED_SLOTS_MIN: u64 = 2;
-/// Forged votes between two looks at what came.
+/// Forged votes sent between two checks for received messages.
 const BURST: usize = 256;
-/// How long a flooder rests when its queue is full, or when it knows nothing to forge.
+/// How long a flooder rests when its queue is full, or when it has nothing to forge.
 const REST: Duration = Duration::from_millis(2);
 /// Added to the niceness of flooders.
 #[cfg(unix)]
 const NICENESS: i32 = 19;
-/// Honest votes that a flooder has ready.
+/// Honest votes that a flooder keeps as seeds.
 const SEEDS_MAX: usize = 1_024;
-/// Honest votes of flooded slots in blocks, at least, in percent of those of the quiet ones.
+/// Minimum honest votes in blocks during the flood, in percent of those in the quiet slots.
 const HONEST_PERCENT: f64 = 99.0;
-/// By how much memory may be above its bound, in percent.
+/// Tolerance by which memory may exceed its bound, in percent.
 const ABOVE_PERCENT: u64 = 5;
-/// How long memory is watched after a flood: when its second half begins, gossipsub has forgotten who
-/// brought a message, which takes it two minutes.
+/// How long memory is watched after a flood. When its second half starts, gossipsub has forgotten the
+/// senders of the messages, which takes it two minutes.
 const CALM: Duration = Duration::from_secs(300);
-/// Memory in that second half, at most, in percent of what the node takes then that takes least.
+/// Maximum memory in that second half, in percent of that of the node with the lowest use.
 const AFTER_PERCENT: u64 = 150;
 
-/// When a devnet is flooded.
+/// Timing of the flood in a devnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
     /// Slots without a flood.
     pub(super) quiet: Range<u64>,
-    /// The slot with which it begins.
+    /// The slot in which it starts.
     pub(super) begin: u64,
-    /// Slots with it.
+    /// Slots with the flood.
     pub(super) flooded: Range<u64>,
 }
 
-/// Slots that a network goes on after a flood.
+/// Returns the slots that a network continues after a flood.
 pub(super) fn calm_slots(slot_ms: u64) -> u64 {
     (CALM.as_millis() as u64).div_ceil(slot_ms)
 }
 
 impl Schedule {
-    /// The flood of a run.
+    /// Schedules the flood of a run.
     ///
     /// # Errors
     /// If the run has no room for it.
@@ -86,7 +86,7 @@ impl Schedule {
     }
 }
 
-/// What the flooders need to know of their victim.
+/// What the flooders need to know about their target.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) address: Address,
@@ -94,16 +94,16 @@ pub(super) struct Target {
     pub(super) format: WireFormat,
 }
 
-/// What flooders did.
+/// Totals of a flooder.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     votes: u64,
     bytes: u64,
-    /// Times that one was sent away.
+    /// Number of times it was disconnected.
     ended: u64,
 }
 
-/// A flood that runs.
+/// A running flood.
 pub(super) struct Flood {
     stop: Arc<AtomicBool>,
     flooders: Vec<JoinHandle<Sent>>,
@@ -111,7 +111,7 @@ pub(super) struct Flood {
 }
 
 impl Flood {
-    /// Starts so many flooders.
+    /// Starts this many flooders.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -141,7 +141,7 @@ impl Flood {
         let count = self.flooders.len();
         let mut all = Sent::default();
         for flooder in self.flooders.drain(..) {
-            // One that panicked has sent nothing that is known of.
+            // The totals of a flooder that panicked are lost.
             let sent = flooder.join().unwrap_or_default();
             all.votes += sent.votes;
             all.bytes += sent.bytes;
@@ -161,14 +161,15 @@ impl Drop for Flood {
     }
 }
 
-/// Lets the calling thread, and those that it starts, have what the nodes leave of the processors:
-/// flooders stand for other machines. A refusal costs order, not results.
+/// Lowers the priority of the calling thread and its children, so that they only use processor time
+/// left over by the nodes: flooders represent other hosts. If the system refuses, only fairness
+/// suffers, not the results.
 fn yield_to_nodes() {
     #[cfg(unix)]
     let _ = rustix::process::nice(NICENESS);
 }
 
-/// A flooder, under one name after the other.
+/// Runs a flooder under one name after another.
 fn run(target: &Target, lie: Lie, stop: &AtomicBool) -> Sent {
     yield_to_nodes();
     let runtime = tokio::runtime::Builder::new_current_thread();
@@ -177,7 +178,7 @@ fn run(target: &Target, lie: Lie, stop: &AtomicBool) -> Sent {
     };
     let (mut forger, mut sent) = (Forger::new(lie), Sent::default());
     while !stop.load(Ordering::Relaxed) {
-        // A machine without a socket or thread to spare tries again.
+        // If the host has no socket or thread to spare, try again.
         if runtime
             .block_on(life(target, stop, &mut forger, &mut sent))
             .is_none()
@@ -188,7 +189,7 @@ fn run(target: &Target, lie: Lie, stop: &AtomicBool) -> Sent {
     sent
 }
 
-/// What a flooder does under one name; none if it cannot begin.
+/// Runs a flooder under one name; none if it cannot start.
 async fn life(
     target: &Target,
     stop: &AtomicBool,
@@ -199,7 +200,7 @@ async fn life(
     let mut config = Config::new(NodeKey::generate(), target.network);
     config.committees = layout.committees();
     config.subcommittees = layout.subcommittees();
-    // It remembers as little as it can.
+    // It remembers as little as possible.
     config.slot_ms = 1_000;
     config.gossip.seen_slots = 1;
     (config.gossip.history, config.gossip.history_gossip) = (1, 1);
@@ -231,7 +232,7 @@ async fn life(
         if !forger.send(&handle, &target.format) {
             tokio::time::sleep(REST).await;
         }
-        // The network has a thread of its own, the clock of this one wants a turn.
+        // The network has a thread of its own, but the clock of this one needs a turn.
         tokio::task::yield_now().await;
     }
     let votes = handle.status().kind(Kind::Vote);
@@ -242,24 +243,24 @@ async fn life(
     Some(())
 }
 
-/// What is wrong with a forged vote, beside its signature.
+/// What is wrong with a forged vote, apart from its signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
-    /// Nothing.
+    /// Nothing else.
     Signature,
-    /// Nobody has its block.
+    /// Its block is unknown to all nodes.
     Block,
 }
 
-/// Makes forged votes of honest ones.
+/// Forges votes from honest ones.
 struct Forger {
     lie: Lie,
-    /// Votes of the newest slot that was seen, with their topics.
+    /// Votes of the newest slot seen, with their topics.
     seeds: Vec<(String, VoteMsg)>,
-    /// One of the newest slot, and one of a slot before.
+    /// A vote of the newest slot, and one of an earlier slot.
     last: Option<Vote>,
     before: Option<Vote>,
-    /// Makes each signature another one.
+    /// Makes each signature different.
     count: u64,
 }
 
@@ -291,7 +292,7 @@ impl Forger {
         }
     }
 
-    /// Sends some; false if nothing more is taken now, or nothing can be forged yet.
+    /// Sends a burst; false if no more is accepted now, or nothing can be forged yet.
     fn send(&mut self, handle: &Handle, format: &WireFormat) -> bool {
         let Some(mut before) = self.before else {
             return false;
@@ -314,13 +315,13 @@ impl Forger {
     }
 }
 
-/// A vote of the same voter for the block before: consistent, not yet refused as a duplicate.
+/// Forges a vote of the same voter for the previous block: consistent, and not yet rejected as a duplicate.
 fn forged(honest: &VoteMsg, before: &Vote, count: u64) -> VoteMsg {
     let mut signature = honest.signature.to_vec();
     for (byte, other) in signature.iter_mut().rev().zip(count.to_le_bytes()) {
         *byte ^= other;
     }
-    // Never the honest one.
+    // Must differ from the honest one.
     if let Some(first) = signature.get_mut(8) {
         *first ^= 1;
     }
@@ -338,7 +339,7 @@ fn forged(honest: &VoteMsg, before: &Vote, count: u64) -> VoteMsg {
     }
 }
 
-/// A flood that is over.
+/// A finished flood.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
     flooders: usize,
@@ -346,7 +347,7 @@ pub(super) struct Ended {
     seconds: f64,
 }
 
-/// A flood that is over, and the memory of all nodes.
+/// A finished flood, and the memory of all nodes.
 pub(super) struct Suffered {
     pub(super) ended: Ended,
     pub(super) during: Vec<Resident>,
@@ -356,18 +357,18 @@ pub(super) struct Suffered {
 /// Memory of a node, in bytes.
 struct Memory {
     name: String,
-    /// While the flood lasted.
+    /// During the flood.
     during: Resident,
-    /// Most in the first half of the time after it, and in the second.
+    /// Peak in the first half of the time after it, and in the second.
     after: [u64; 2],
     bound: u64,
 }
 
-/// What a flood cost.
+/// The cost of a flood.
 pub(super) struct Cost {
     ended: Ended,
     nodes: Vec<Memory>,
-    /// Mean share of honest votes in blocks, before it and during it.
+    /// Mean share of honest votes in blocks, before the flood and during it.
     quiet: f64,
     flooded: f64,
 }
@@ -398,7 +399,7 @@ impl Cost {
         self.ended.sent.votes as f64 / self.ended.seconds.max(1e-9)
     }
 
-    /// For the terminal.
+    /// Formats the table for the terminal.
     pub(super) fn table(&self) -> String {
         let mib = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
         let rows: Vec<Vec<String>> = self
@@ -454,7 +455,8 @@ impl Cost {
         })
     }
 
-    /// An error if memory passed its bound or did not come back, or honest votes were lost.
+    /// Returns an error if memory exceeded its bound or did not come back down, or if honest votes were
+    /// lost.
     pub(super) fn check(&self) -> Result<()> {
         let idle = self.nodes.iter().map(|node| node.after[1]).min();
         let after = idle.unwrap_or(0) / 100 * AFTER_PERCENT;

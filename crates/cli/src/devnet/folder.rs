@@ -18,7 +18,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// One that is there, and stays.
+    /// Uses an existing folder, which is kept.
     pub(super) fn given(path: &Path) -> Self {
         Folder {
             path: path.to_owned(),
@@ -26,10 +26,10 @@ impl Folder {
         }
     }
 
-    /// A new one.
+    /// Creates a new one.
     ///
     /// # Errors
-    /// If that of `--dir` is there already, or none can be made.
+    /// If that of `--dir` already exists, or none can be created.
     pub(super) fn new(args: &Args) -> Result<Self> {
         match &args.dir {
             Some(path) => {
@@ -62,12 +62,12 @@ impl Folder {
         }
     }
 
-    /// Whether it goes when all is done.
+    /// Whether it is removed at the end.
     pub(super) fn is_temporary(&self) -> bool {
         self.temporary.is_some()
     }
 
-    /// Leaves the folder where it is.
+    /// Keeps the folder.
     pub(super) fn keep(self) -> PathBuf {
         if let Some(folder) = self.temporary {
             let _ = folder.keep();
@@ -84,7 +84,7 @@ pub(super) struct Member {
     pub(super) api_port: u16,
 }
 
-/// Writes keys and files, and gives the nodes.
+/// Writes keys and files, and returns the nodes.
 pub(super) fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<Member>> {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let places = free_ports(usize::from(count))?.into_iter();
@@ -101,7 +101,7 @@ pub(super) fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Resul
     Ok(members.collect())
 }
 
-/// The nodes of a folder that `alphorn genesis` made: all of them on this machine, none of them
+/// Returns the nodes of a folder that `alphorn genesis` made: all of them on this host, none of them
 /// started before.
 pub(super) fn adopt(folder: &Path, network: &NetworkFile) -> Result<Vec<Member>> {
     let entries = read_nodes(folder, network)?;
@@ -137,8 +137,8 @@ pub(super) fn adopt(folder: &Path, network: &NetworkFile) -> Result<Vec<Member>>
     entries.into_iter().zip(ports).map(member).collect()
 }
 
-/// Ports that are free now, of UDP and TCP. Another process may take one meanwhile; then a node
-/// does not start.
+/// Returns ports that are free now for both UDP and TCP. If another process takes one in the meantime,
+/// a node fails to start.
 fn free_ports(count: usize) -> Result<Vec<(u16, u16)>> {
     let any = (Ipv4Addr::LOCALHOST, 0);
     let open = || Ok((UdpSocket::bind(any)?, TcpListener::bind(any)?));

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: a devnet ends its nodes, and tells what became of the duties so far.
+//! Ctrl-C and SIGTERM: a devnet ends its nodes, and reports the outcome of the duties so far.
 
 use crate::error::Result;
 use crate::report::note;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a rest looks whether it is over.
+/// How often a sleep checks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Whether somebody asked for the end.
+/// Whether an end was requested.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interrupt(Arc<AtomicBool>);
 
@@ -18,7 +18,7 @@ impl Interrupt {
     /// Listens for signals from now on. The second one ends this process at once; its nodes notice that.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If signal handlers cannot be installed.
     pub(super) fn listen() -> Result<Self> {
         let interrupt = Interrupt::default();
         let flag = interrupt.0.clone();
@@ -36,7 +36,7 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Sleeps so long, or until somebody asks for the end.
+    /// Sleeps this long, or until an end is requested.
     pub(super) fn rest(&self, time: Duration) {
         let until = Instant::now() + time;
         while !self.is_set() {

@@ -1,4 +1,4 @@
-//! Whether a devnet did what it should.
+//! Whether a devnet worked as it should.
 
 use super::arrivals::{Spread, spreads};
 use super::faults::Kind;
@@ -14,41 +14,41 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Slots by which finality may lie behind.
+/// Slots by which finality may lag behind.
 const FINALITY_SLOTS: u64 = 3;
 
 /// Figures over all nodes.
 pub(super) struct Verdict<'a> {
     nodes: Vec<Summary>,
     faults: &'a [Happened],
-    /// Slots that a fault disturbs.
+    /// Slots disturbed by a fault.
     disturbed: BTreeSet<u64>,
     judged: Range<u64>,
-    /// Why duties may have been missed that the protocol would have kept.
+    /// Host conditions that may have caused missed duties which the protocol would have kept.
     complaint: Option<String>,
     missed: u64,
-    /// As many may be.
+    /// Maximum number of missed duties allowed.
     missed_max: u64,
-    /// Duties that were missed in slots that a fault disturbs.
+    /// Duties missed in slots disturbed by a fault.
     missed_disturbed: u64,
     /// Judged slots that a node did not judge.
     unjudged: u64,
-    /// Votes that a node had seen in a block before it ended, and that nobody credits any more.
+    /// Votes that a node had seen in a block before it ended, and that no node credits any more.
     votes: VotesGone,
-    /// Rights to sign that were handed out, and those of them that were a second time.
+    /// Number of rights to sign handed out, and how many of them were handed out twice.
     rights: u64,
     rights_twice: u64,
     coverage_min: f64,
     coverage_mean: f64,
     two_thirds_p50_ms: f64,
     two_thirds_max_ms: f64,
-    /// How blocks and collections came to all nodes, by kind.
+    /// How blocks and collections reached all nodes, by kind.
     arrivals: BTreeMap<String, Spread>,
     finalised_min: u64,
     finalised_wanted: u64,
-    /// Different finalised blocks of the least slot that any node finalised.
+    /// Conflicting finalised blocks in the lowest slot that any node finalised.
     disagreement: bool,
-    /// The run ended before its time.
+    /// Whether the run ended early.
     is_interrupted: bool,
     load: Load,
 }
@@ -61,7 +61,7 @@ impl<'a> Verdict<'a> {
         let noise = &disturbed;
         let in_peace = move || plan.judged().filter(move |slot| !noise.contains(slot));
         let arrivals = spreads(&nodes, &in_peace().collect());
-        // The report has one summary of all latencies, and not each of them.
+        // The report has one summary of all latencies, not each one.
         nodes.iter_mut().for_each(|node| node.arrivals.clear());
         let missed = |slots: &mut dyn Iterator<Item = u64>| -> u64 {
             let of = |slot: u64| nodes.iter().filter_map(move |node| node.missed.get(&slot));
@@ -118,7 +118,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -156,7 +156,7 @@ impl<'a> Verdict<'a> {
         )
     }
 
-    /// The last lines under the table.
+    /// Returns the last lines under the table.
     fn verdict(&self) -> String {
         let failure = self.failure();
         let complaint = self.complaint.iter().filter(|_| failure.is_some());
@@ -194,7 +194,7 @@ impl<'a> Verdict<'a> {
         None
     }
 
-    /// Exit code 1 for missed duties, 5 for finality, that of interruptions for one.
+    /// Exit code 1 for missed duties, 5 for finality, and the code for interruptions for one.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_interrupted {
             let slots = self.judged.end - self.judged.start;
@@ -208,7 +208,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// How the processes took what was done to them.
+    /// Describes how the processes handled the faults.
     fn faults_line(&self) -> String {
         if self.faults.is_empty() {
             return String::new();
@@ -274,7 +274,7 @@ impl<'a> Verdict<'a> {
         all
     }
 
-    /// Bytes on all connections of a node, in and out: the mean.
+    /// Mean bytes on all connections of a node, in and out.
     fn link_bytes_mean(&self) -> [u64; 2] {
         [0, 1].map(|way| {
             let bytes = self.nodes.iter().map(|node| node.link_bytes[way]);
@@ -282,7 +282,7 @@ impl<'a> Verdict<'a> {
         })
     }
 
-    /// What went wrong in lanes of all nodes.
+    /// Errors in the lanes of all nodes.
     fn worker(&self) -> Value {
         let sum = |count: fn(&Troubles) -> u64| -> u64 {
             let troubles = self.nodes.iter().map(|node| count(&node.troubles));
@@ -334,15 +334,15 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// Mean share of all votes that a node's chain credits in some slots; a slot that it did not judge
-/// has none.
+/// Returns the mean share of all votes that a node's chain credits in some slots; a slot that the node
+/// did not judge counts as zero.
 pub(super) fn share(node: &Summary, slots: Range<u64>) -> f64 {
     let count = slots.end - slots.start;
     let credited: u64 = slots.filter_map(|slot| node.credited.get(&slot)).sum();
     credited as f64 / (count.max(1) * u64::from(node.validators.max(1))) as f64
 }
 
-/// The judged slots that a fault disturbs.
+/// Returns the judged slots that a fault disturbs.
 fn disturbed(plan: &Plan, told: &Told, faults: &[Happened]) -> BTreeSet<u64> {
     let slots = faults.iter().flat_map(|one| {
         let life = told
@@ -357,7 +357,7 @@ fn disturbed(plan: &Plan, told: &Told, faults: &[Happened]) -> BTreeSet<u64> {
     slots.filter(|slot| plan.judged().contains(slot)).collect()
 }
 
-/// Slots that a node judged just before it was killed: what it said of itself may be older.
+/// Returns the slots that a node judged just before it was killed: its last report may be older.
 fn last_judged(plan: &Plan, faults: &[Happened]) -> BTreeSet<u64> {
     let kills = faults.iter().filter(|one| one.fault.kind == Kind::Kill);
     let disturbed = kills.map(|one| one.fault.disturbs(plan.timing.slot_ms(), None));
@@ -366,7 +366,7 @@ fn last_judged(plan: &Plan, faults: &[Happened]) -> BTreeSet<u64> {
         .collect()
 }
 
-/// Slots that nodes may have judged while the network was in two halves.
+/// Returns the slots that nodes may have judged while the network was partitioned.
 fn parted(plan: &Plan, faults: &[Happened]) -> BTreeSet<u64> {
     let partitions = faults
         .iter()
@@ -375,7 +375,7 @@ fn parted(plan: &Plan, faults: &[Happened]) -> BTreeSet<u64> {
     disturbed.flatten().collect()
 }
 
-/// The lives of a node as one: duties of all, times and traffic of the last.
+/// Merges the lives of a node: duties of all lives, times and traffic of the last.
 fn merged(lives: &[Summary]) -> Summary {
     let mut whole = lives.last().cloned().unwrap_or_default();
     for life in lives.iter().rev().skip(1) {
@@ -395,10 +395,10 @@ fn merged(lives: &[Summary]) -> Summary {
 /// in its last life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct VotesGone {
-    /// Those of slots that all judged by one chain.
+    /// Votes of slots that all nodes judged by one chain.
     lost: u64,
-    /// Those of slots that a half judged by its own branch, which the other half did not know: one of
-    /// the two was given up.
+    /// Votes of slots that one half judged by its own branch, which the other half did not know: one of
+    /// the two branches was abandoned.
     given_up: u64,
 }
 
@@ -409,7 +409,7 @@ impl VotesGone {
         let (mut lost, mut given_up) = (0, 0);
         for life in lives.iter().flat_map(|lives| lives.iter().rev().skip(1)) {
             for (slot, seen) in &life.credited {
-                // A slot that nobody's last life judged is not known of, and not counted.
+                // A slot that no node judged in its last life is unknown, and not counted.
                 let gone = kept(slot).map_or(0, |kept| seen.saturating_sub(*kept));
                 match parted.contains(slot) {
                     false => lost += gone,

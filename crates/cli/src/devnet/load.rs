@@ -1,18 +1,17 @@
-//! Whether the machine of a devnet had processors to spare. Duties that are missed on one that had none
-//! say little of the protocol.
+//! Whether the host of a devnet had processors to spare. Duties missed on a host that had none say
+//! little about the protocol.
 
 use super::faults::Kind;
 use crate::machine::{Load, cores};
 use alphorn_node::telemetry::Summary;
 use serde_json::{Map, Value, json};
 
-/// Nodes that wake later than this, once in a hundred times, wait for a processor.
+/// Nodes whose 99th-percentile wake-up is later than this are waiting for a processor.
 const WAKE_UP_MS: f64 = 20.0;
-/// The share of the processors that others may take.
+/// The share of the processors that other programs may use.
 const OTHERS: f64 = 0.5;
 
-/// What made the machine too slow for the nodes, if something did; `faults` are those that they met
-/// with.
+/// Explains what made the host too slow for the nodes, if anything; `faults` are those injected into them.
 pub(super) fn complaint(load: Load, nodes: &[Summary], faults: &[Kind]) -> Option<String> {
     let mut why = Vec::new();
     let cores = cores();
@@ -27,7 +26,7 @@ pub(super) fn complaint(load: Load, nodes: &[Summary], faults: &[Kind]) -> Optio
             "other programs took {percent:.0} % of the processors"
         ));
     }
-    // A node that was made to stand still woke late for that.
+    // A node that was paused woke late because of that.
     let stood_still = |kind: &Kind| matches!(kind, Kind::Pause | Kind::Slow);
     let late = late_ms(nodes);
     if late > WAKE_UP_MS && !faults.iter().any(stood_still) {
@@ -45,7 +44,7 @@ pub(super) fn complaint(load: Load, nodes: &[Summary], faults: &[Kind]) -> Optio
     ))
 }
 
-/// For the report.
+/// Returns the fields for the report.
 pub(super) fn fields(load: Load, nodes: &[Summary]) -> Map<String, Value> {
     let late_ms = json!(late_ms(nodes));
     [
@@ -56,7 +55,7 @@ pub(super) fn fields(load: Load, nodes: &[Summary]) -> Map<String, Value> {
     .collect()
 }
 
-/// How late the worst node woke, once in a hundred times.
+/// Returns the 99th-percentile wake-up delay of the worst node.
 fn late_ms(nodes: &[Summary]) -> f64 {
     let late = nodes.iter().map(|node| node.probe_lag_ms.p99);
     late.fold(0.0, f64::max)

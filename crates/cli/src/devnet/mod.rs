@@ -1,4 +1,4 @@
-//! `alphorn devnet`: a network of real processes on loopback, and what became of its duties.
+//! `alphorn devnet`: a network of real processes on loopback, and the outcome of its duties.
 
 mod arrivals;
 mod faults;
@@ -38,20 +38,21 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Seconds until genesis, and for each node more: processes start and find each other.
+/// Seconds until genesis, base and per node: processes must start and find each other.
 const START_S: u64 = 4;
-/// By how much more than it should making keys may take: other programs run, too.
+/// Safety factor on the expected time to make keys, since other programs run too.
 const KEYS_MARGIN: f64 = 1.5;
-/// Seconds after genesis until which nodes may start.
+/// Seconds after genesis within which nodes may start.
 const READY_S: u64 = 15;
-/// Slots that the processes run on after the last judged one, beyond those after which its votes can be in
-/// a block.
+/// Slots that the processes run after the last judged one, in addition to those in which its votes may
+/// still be included in a block.
 const TAIL_SLOTS: u64 = 2;
-/// Most nodes of a devnet.
+/// Maximum number of nodes of a devnet.
 const NODES_MAX: u16 = 64;
-/// Most slots of a devnet. Their figures, which it collects while it runs, take some 100 bytes a slot and node.
+/// Maximum number of slots of a devnet. The figures it collects while running take some 100 bytes per
+/// slot and node.
 const SLOTS_MAX: u64 = 100_000;
-/// Slots between two looks at the figures of all nodes: two of them may fail before a slot is forgotten.
+/// Slots between two polls of all nodes' figures: two polls may fail before a slot is forgotten.
 const LOOK_SLOTS: u64 = Summary::JUDGED_MAX as u64 / 4;
 
 /// A network of real processes on this machine: are all duties done, and how fast
@@ -153,33 +154,34 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// What the options come to.
+/// The plan that results from the options.
 struct Plan {
     network: NetworkFile,
     timing: Timing,
     slots: u64,
     warmup: u64,
-    /// Slots that the processes run on after the last judged one: its votes must be in a block.
+    /// Slots that the processes run after the last judged one, so that its votes can be included in a
+    /// block.
     tail: u64,
-    /// Slots that the processes run on after a flood.
+    /// Slots that the processes run after a flood.
     calm: u64,
-    /// It ended before its time.
+    /// Whether it ended early.
     is_cut: bool,
-    /// How busy it is predicted to keep this machine, and a warning if that is much.
+    /// Predicted load on this host, and a warning if it is high.
     load: Load,
     warning: Option<String>,
 }
 
-/// Slots that a partition lasts by default.
+/// Default length of a partition in slots.
 const PARTITION_SLOTS: u64 = 3;
-/// Most nodes whose addresses are said one by one.
+/// Maximum number of nodes whose addresses are printed one by one.
 const LINKS_MAX: usize = 8;
 
 impl Plan {
-    /// A network that begins as soon as its nodes can be there, or that of `--genesis`.
+    /// Plans a network that starts as soon as its nodes can be up, or that of `--genesis`.
     fn new(args: &Args) -> Result<Self> {
         let slots = args.warmup_slots + args.slots + TAIL_SLOTS;
-        // Keys of one-time signatures have room for slots of a second after a flood.
+        // One-time keys have room for slots as short as one second after a flood.
         let spare = 8 + args.flood.map_or(0, |_| flood::calm_slots(1_000));
         let key_slots = (slots + spare).next_power_of_two().max(64);
         let (mut network, hosts): (_, Vec<u32>) = match &args.genesis {
@@ -216,7 +218,7 @@ impl Plan {
                 anyhow!("--slots: {all} slots in all, ALPHORN_KEY_SLOTS is {slots}").into(),
             );
         }
-        // Every node makes all keys, and all nodes do so at once on the cores of this machine.
+        // Every node makes all keys, and all nodes do so at once on the cores of this host.
         let each_s = key_time(scheme, slots, &args.common)?.as_secs_f64();
         let keys = f64::from(network.validator_count) * nodes as f64;
         let keys_s = keys * each_s * KEYS_MARGIN / args.common.threads()? as f64;
@@ -245,23 +247,23 @@ impl Plan {
         })
     }
 
-    /// The lengths of all fields of the network's messages.
+    /// Returns the lengths of all fields of the network's messages.
     fn format(&self, common: &Common) -> Result<WireFormat> {
         let info = scheme::info(&self.network, common)?;
         Ok(self.network.horn(&info)?.format(&info))
     }
 
-    /// A time so many milliseconds after genesis.
+    /// Returns the time this many milliseconds after genesis.
     fn at(&self, ms: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.network.genesis_time * 1_000 + ms)
     }
 
-    /// The slots that are judged.
+    /// Returns the slots that are judged.
     fn judged(&self) -> Range<u64> {
         self.warmup..self.warmup + self.slots
     }
 
-    /// Leaves the slots that every node has judged by now, since the run ends now.
+    /// Keeps only the slots that every node has judged by now, since the run ends now.
     fn cut(&mut self) {
         let since = SystemTime::now().duration_since(self.at(0));
         let since_ms = since.map_or(0, |since| since.as_millis() as u64);
@@ -271,17 +273,17 @@ impl Plan {
         self.is_cut = true;
     }
 
-    /// The time at which a flood is over.
+    /// Returns the end time of a flood.
     fn calms(&self) -> SystemTime {
         self.after(self.tail)
     }
 
-    /// The time at which all is over.
+    /// Returns the end time of the run.
     fn end(&self) -> SystemTime {
         self.after(self.tail + self.calm)
     }
 
-    /// So many slots after the last judged one.
+    /// Returns the time this many slots after the last judged one.
     fn after(&self, slots: u64) -> SystemTime {
         let slots = self.judged().end + slots;
         // Past the start of the slot in which the last one is judged.
@@ -295,7 +297,7 @@ impl Args {
     }
 }
 
-/// Refuses the length of a partition where none can be drawn.
+/// Rejects a partition length that leaves no room to draw one.
 fn check_partition(args: &Args) -> Result<()> {
     let Some(slots) = args.partition_slots else {
         return Ok(());
@@ -306,7 +308,7 @@ fn check_partition(args: &Args) -> Result<()> {
     }
 }
 
-/// Refuses to kill provers where nothing is proved: a run without any would end well.
+/// Rejects killing provers where nothing is proved: a run without any would pass.
 fn check_prover(kinds: &[faults::Kind], layers: scheme::Layers) -> Result<()> {
     match kinds.contains(&faults::Kind::Prover) && layers == scheme::Layers::ListList {
         true => {
@@ -339,7 +341,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => args.nodes,
         Some((_, nodes)) => u16::try_from(nodes.len())?,
     };
-    // Before a folder is made: what is refused leaves none, with keys in it.
+    // Done before the folder is created, so that a rejected run leaves no folder with keys.
     let faults = faults::draw(wanted, plan.judged(), &plan.timing, count, args.common.seed)?;
     let (folder, nodes) = match adopted {
         Some(adopted) => adopted,
@@ -378,7 +380,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     checked
 }
 
-/// Leaves the folder for who looks for what went wrong, if something did; an interruption is nothing wrong.
+/// Keeps the folder for debugging if something went wrong; an interruption does not count.
 fn leave(folder: Folder, ended: &Result<()>) {
     match ended {
         Ok(()) => {}
@@ -392,7 +394,7 @@ fn leave(folder: Folder, ended: &Result<()>) {
     }
 }
 
-/// A failure while the nodes run, which is no wrong usage whatever it is.
+/// Wraps a failure while the nodes run, which is never a usage error.
 fn while_it_ran(error: Error) -> Error {
     match error {
         Error::Usage(_) => end(4, error.to_string()),
@@ -400,14 +402,14 @@ fn while_it_ran(error: Error) -> Error {
     }
 }
 
-/// How the nodes lived.
+/// How the nodes ran.
 struct Ended {
     told: Told,
     happened: Vec<Happened>,
     flooded: Option<flood::Suffered>,
 }
 
-/// Starts the nodes, does to them what is to be done, and ends them.
+/// Starts the nodes, injects the faults, and ends the nodes.
 fn live(
     args: &Args,
     plan: &mut Plan,
@@ -442,7 +444,7 @@ fn live(
     })
 }
 
-/// Says and reports what became of the duties.
+/// Prints and reports the outcome of the duties.
 ///
 /// # Errors
 /// If something is not as it should be.
@@ -466,7 +468,7 @@ fn tell(
     verdict.check()?;
     flooded.map_or(Ok(()), flood::Cost::check)
 }
-/// What was asked for, for the report.
+/// Returns the requested configuration, for the report.
 fn config(args: &Args, plan: &Plan, nodes: usize) -> serde_json::Value {
     let faults = args.faults.iter().map(|kind| kind.name());
     serde_json::json!({
@@ -479,7 +481,7 @@ fn config(args: &Args, plan: &Plan, nodes: usize) -> serde_json::Value {
     })
 }
 
-/// What is said of a network before it begins: what it is, and where its nodes can be looked at.
+/// Returns the heading printed before a network starts: what it is, and where to find its nodes.
 fn heading(plan: &Plan, nodes: &[Member], folder: &Path) -> String {
     let mut text = format!(
         "{} nodes, {} validators, {}, slots of {} ms, {}, in {}",
@@ -501,7 +503,7 @@ fn heading(plan: &Plan, nodes: &[Member], folder: &Path) -> String {
     text
 }
 
-/// Lets faults happen, each at its time, until somebody asks for the end.
+/// Injects faults at their times, until an interruption is requested.
 fn suffer(faults: Vec<faults::Fault>, plan: &Plan, running: &mut Running) -> Result<Vec<Happened>> {
     let mut happened = Vec::new();
     for fault in faults {
@@ -514,7 +516,7 @@ fn suffer(faults: Vec<faults::Fault>, plan: &Plan, running: &mut Running) -> Res
     Ok(happened)
 }
 
-/// What all nodes are told beside what each is told.
+/// Options passed to all nodes, in addition to those of each node.
 fn extra(args: &Args, nodes: u16) -> Vec<String> {
     let mut extra = vec![format!(
         "--broadcast-above={}",
@@ -527,7 +529,7 @@ fn extra(args: &Args, nodes: u16) -> Vec<String> {
         extra.push("--force".to_owned());
     }
     if let Some(machines) = args.flood {
-        // Five of eight places are for machines that dial.
+        // Five of every eight slots are for inbound peers.
         let peers = u32::from(machines + nodes) * 8 / 5 + 1;
         extra.push(format!("--peers-max={peers}"));
     }
@@ -535,8 +537,8 @@ fn extra(args: &Args, nodes: u16) -> Vec<String> {
     extra
 }
 
-/// Floods the first node, and watches the memory of all while it lasts and after it; none if somebody asks
-/// for the end meanwhile.
+/// Floods the first node, and watches the memory of all nodes during and after the flood; none if
+/// interrupted.
 fn suffer_flood(
     args: &Args,
     schedule: &flood::Schedule,
@@ -567,7 +569,7 @@ fn suffer_flood(
     Ok((!running.is_interrupted()).then_some(suffered))
 }
 
-/// An end with a code of its own.
+/// Returns an error with its own exit code.
 fn end(code: u8, what: impl Into<String>) -> Error {
     Error::Exit(code, what.into())
 }

@@ -1,5 +1,4 @@
-//! The processes of a devnet: they start together, are ended and started again, and die with their
-//! parent.
+//! The processes of a devnet: they start together, are stopped and restarted, and die with their parent.
 
 use super::faults::{Fault, Kind};
 use super::interrupt::Interrupt;
@@ -18,30 +17,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the parent looks after its children.
+/// Interval at which the parent polls its children.
 const LOOK: Duration = Duration::from_millis(50);
-/// The same where what it waits for is timed.
+/// Polling interval where the awaited event is timed.
 const LOOK_CLOSELY: Duration = Duration::from_millis(2);
-/// How long they may take to end.
+/// Time limit for processes to end.
 const END: Duration = Duration::from_secs(10);
-/// How long one may take to be ready again.
+/// Time limit for a process to be ready again.
 const READY: Duration = Duration::from_secs(60);
-/// A slow node runs, and stands still, for so long.
+/// Duration for which a slow node alternately runs and is paused.
 const SLOW: Duration = Duration::from_millis(50);
 /// Lines of a log that are shown when a node fails.
 const LOG_LINES: usize = 5;
 
-/// What a fault came to.
+/// The outcome of a fault.
 pub(super) struct Happened {
     pub(super) fault: Fault,
     pub(super) name: String,
-    /// The life of the node that began with it.
+    /// The life of the node that started with it.
     pub(super) life: usize,
-    /// How long the node took to end, in milliseconds, if it was asked to.
+    /// Time the node took to end, in milliseconds, if it was asked to.
     pub(super) end_ms: Option<f64>,
-    /// From its start until it was ready again, in milliseconds.
+    /// Time from its start until it was ready again, in milliseconds.
     pub(super) ready_ms: Option<f64>,
-    /// Processes of prove lanes that were killed.
+    /// Number of prove lane processes killed.
     pub(super) provers: u64,
 }
 
@@ -54,33 +53,34 @@ struct Process {
     record: bool,
     child: Child,
     started: Instant,
-    /// What it said of itself before it was ended and started again.
+    /// Its final summaries before each restart.
     past: Vec<Summary>,
-    /// What it last said of itself since its start, with all slots of that time.
+    /// Its latest summary since its start, with all slots of that time.
     seen: Summary,
 }
 
-/// What is known of the nodes at the end.
+/// What is known about the nodes at the end.
 pub(super) struct Told {
-    /// By node: a summary for each time that it was started.
+    /// For each node, a summary for each time it was started.
     pub(super) lives: Vec<Vec<Summary>>,
     /// Every right to sign that a node handed out, and how often.
     pub(super) rights: BTreeMap<Signed, u64>,
 }
 
-/// The newest summary of a life, with the slots that an earlier one of it had and that the node forgot since.
+/// Returns the newest summary of a life, extended with the slots of an earlier one that the node has
+/// since forgotten.
 fn with_all_slots(mut newest: Summary, earlier: &Summary) -> Summary {
     newest.take_slots(earlier);
     newest
 }
 
-/// The processes that run. Dropping it kills them.
+/// The running processes. Dropping it kills them.
 pub(super) struct Running {
     processes: Vec<Process>,
-    /// Time between two looks at their figures, and when the next one is due.
+    /// Interval between polls of their figures, and the time of the next one.
     look_every: Duration,
     look_at: Instant,
-    /// Ends each wait.
+    /// Interrupts every wait.
     interrupt: Interrupt,
 }
 
@@ -106,7 +106,7 @@ fn spawn(
         .create(true)
         .append(true)
         .open(home.join("log.txt"))?;
-    // In one word, since a path may begin like an option.
+    // Passed as one word, since a path may start like an option.
     let option = |name: &str, path: &Path| {
         let mut word = OsString::from(name);
         word.push("=");
@@ -115,8 +115,8 @@ fn spawn(
     };
     let recorded = record.then(|| home.join(format!("inputs-{life}.record")));
     let mut command = Command::new(std::env::current_exe()?);
-    // What the environment says to one node, as its port, is not for all of these. The folders of this
-    // program are for whatever it starts.
+    // Environment variables for a single node, such as its port, do not apply to all of these. The
+    // folders of this program apply to every process it starts.
     for (variable, _) in std::env::vars_os() {
         let name = variable.to_string_lossy();
         let is_folder = ["ALPHORN_STATE_DIR", "ALPHORN_CACHE_DIR"].contains(&&*name);
@@ -144,7 +144,7 @@ fn spawn(
     child.map_err(|error| end(3, format!("{name} does not start: {error}")))
 }
 
-/// Where a node lists its rights to sign, since its start number `life`.
+/// Returns the file in which a node lists its rights to sign since start number `life`.
 fn signed(home: &Path, life: usize) -> PathBuf {
     home.join(format!("signed-{life}.txt"))
 }
@@ -168,7 +168,7 @@ impl Process {
         })
     }
 
-    /// What `ready.json` says, if it is of this process.
+    /// Returns the content of `ready.json`, if it is from this process.
     fn ready(&self) -> Option<Value> {
         let text = std::fs::read_to_string(self.home.join("data/ready.json")).ok()?;
         let ready: Value = serde_json::from_str(&text).ok()?;
@@ -187,20 +187,20 @@ impl Process {
         })
     }
 
-    /// The end of its log, to be shown with an error.
+    /// Returns the end of its log, to be shown with an error.
     fn last_words(&self) -> String {
         let log = std::fs::read_to_string(self.home.join("log.txt")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    /// What it says of itself while it runs.
+    /// Returns its summary while it runs.
     fn running_summary(&self) -> Result<Summary> {
         let text = self.api()?.get("/alphorn/v0/summary")?;
         Ok(serde_json::from_str(&text).with_context(|| self.name.clone())?)
     }
 
-    /// What it wrote when it ended.
+    /// Returns the summary it wrote when it ended.
     fn last_summary(&self) -> Result<Summary> {
         let path = self.home.join("data").join("summary.json");
         let text = std::fs::read_to_string(&path)
@@ -223,7 +223,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended as it should: by itself, with exit code 0.
+    /// Waits until it has ended properly: by itself, with exit code 0.
     fn wait_orderly_end(&mut self) -> Result<()> {
         let status = self.wait_end()?;
         if !status.success() {
@@ -233,7 +233,7 @@ impl Process {
         Ok(())
     }
 
-    /// Starts it again, and gives the milliseconds until it is ready.
+    /// Restarts it, and returns the milliseconds until it is ready.
     fn restart(&mut self) -> Result<f64> {
         self.started = Instant::now();
         let life = self.past.len();
@@ -252,15 +252,15 @@ impl Process {
         Ok(self.started.elapsed().as_secs_f64() * 1e3)
     }
 
-    /// Asks it for its figures before it forgets the oldest slots. One that does not answer is asked again
-    /// next time; slots that nobody could ask for are not judged.
+    /// Polls its figures before it forgets the oldest slots. A node that does not answer is asked again
+    /// next time; slots that could not be polled are not judged.
     fn look(&mut self) {
         if let Ok(summary) = self.running_summary() {
             self.seen = with_all_slots(summary, &self.seen);
         }
     }
 
-    /// Keeps what it says of itself as that of a life that ends.
+    /// Stores its summary as that of a finished life.
     fn end_life(&mut self, summary: Summary) {
         let seen = std::mem::take(&mut self.seen);
         self.past.push(with_all_slots(summary, &seen));
@@ -273,7 +273,7 @@ impl Process {
         self.wait_end().map(drop)
     }
 
-    /// Asks it to end, and gives the milliseconds that it took.
+    /// Asks it to end, and returns the milliseconds that it took.
     fn terminate(&mut self) -> Result<f64> {
         let began = Instant::now();
         signal(&self.child, Signal::Terminate)?;
@@ -284,8 +284,8 @@ impl Process {
         Ok(took_ms)
     }
 
-    /// Kills what it started, as soon as it is there, and gives how many that were: each counts once, though
-    /// it stays in the tables for a while.
+    /// Kills its child processes as soon as they appear, and returns their number. Each counts once,
+    /// though it stays in the process table for a while.
     fn kill_provers(&self, for_ms: u64, interrupt: &Interrupt) -> u64 {
         let until = Instant::now() + Duration::from_millis(for_ms);
         let mut killed = BTreeSet::new();
@@ -300,7 +300,7 @@ impl Process {
         killed.len() as u64
     }
 
-    /// Stands still half of the time.
+    /// Pauses it half of the time.
     fn slow(&self, for_ms: u64, interrupt: &Interrupt) -> Result<()> {
         let until = Instant::now() + Duration::from_millis(for_ms);
         while Instant::now() < until && !interrupt.is_set() {
@@ -313,7 +313,7 @@ impl Process {
     }
 }
 
-/// The processes that another one started and that have not ended, from the tables of Linux.
+/// Returns the live child processes of a process, from the Linux process table.
 #[cfg(target_os = "linux")]
 fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -326,10 +326,11 @@ fn children(parent: u32) -> Vec<u32> {
     numbers.filter(of_parent).collect()
 }
 
-/// The parent of a process by its line of figures; none of one that has ended, whoever waits for it.
+/// Returns the parent of a process from its stat line; none if the process has ended but has not been
+/// reaped.
 #[cfg(target_os = "linux")]
 fn living_of(stat: &str) -> Option<u32> {
-    // After the name, which may hold anything but ends with the last bracket: state, parent.
+    // The name may contain anything but ends at the last bracket. After it come state and parent.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut rest = rest.split_whitespace();
     let is_living = !matches!(rest.next()?, "Z" | "X");
@@ -341,7 +342,7 @@ fn children(_: u32) -> Vec<u32> {
     Vec::new()
 }
 
-/// What a process is told.
+/// A signal for a process.
 #[derive(Clone, Copy)]
 enum Signal {
     Terminate,
@@ -360,7 +361,7 @@ fn signal(child: &Child, signal: Signal) -> Result<()> {
     Ok(kill_process(Pid::from_child(child), signal).context("a signal")?)
 }
 
-/// Kills a process by its number; false if it is gone already.
+/// Kills a process by its id; false if it is already gone.
 #[cfg(unix)]
 fn kill(process: u32) -> bool {
     use rustix::process::{Pid, Signal, kill_process};
@@ -379,7 +380,7 @@ fn signal(_: &Child, _: Signal) -> Result<()> {
 }
 
 impl Running {
-    /// Starts a process for each node, with more options. Their figures are looked at every `look_every`.
+    /// Starts a process for each node, with extra options. Their figures are polled every `look_every`.
     /// An interruption ends each wait.
     pub(super) fn start(
         folder: &Path,
@@ -402,7 +403,7 @@ impl Running {
         Ok(running)
     }
 
-    /// An error if a process has ended.
+    /// Returns an error if a process has ended.
     fn check(&mut self) -> Result<()> {
         for process in &mut self.processes {
             if let Some(status) = process.child.try_wait()? {
@@ -413,7 +414,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits until every node says that it runs.
+    /// Waits until every node reports that it is running.
     pub(super) fn wait_ready(&mut self, until: SystemTime) -> Result<()> {
         let began = Instant::now();
         loop {
@@ -437,7 +438,7 @@ impl Running {
         }
     }
 
-    /// The name of the network that the nodes are in.
+    /// Returns the name of the network that the nodes are in.
     pub(super) fn network(&self) -> Result<NetworkDigest> {
         let ready = self.processes.first().and_then(Process::ready);
         let ready = ready.context("no node is ready")?;
@@ -447,7 +448,7 @@ impl Running {
         Ok(NetworkDigest(*first.context("ready.json: network")?))
     }
 
-    /// The processes of the nodes, by their numbers.
+    /// Returns the process ids of the nodes, in order.
     pub(super) fn pids(&self) -> Vec<u32> {
         let processes = self.processes.iter();
         processes.map(|process| process.child.id()).collect()
@@ -469,12 +470,12 @@ impl Running {
         Ok(())
     }
 
-    /// Whether somebody asked for the end.
+    /// Whether an interruption was requested.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupt.is_set()
     }
 
-    /// Does a fault to its node, and returns when it is over.
+    /// Applies a fault to its node, and returns when it is over.
     pub(super) fn suffer(&mut self, fault: Fault) -> Result<Happened> {
         let nodes = self.processes.len();
         let interrupt = self.interrupt.clone();
@@ -530,7 +531,7 @@ impl Running {
         Ok(())
     }
 
-    /// Ends all nodes, and reads what they tell of themselves.
+    /// Ends all nodes, and reads their final reports.
     pub(super) fn end(mut self) -> Result<Told> {
         for process in &mut self.processes {
             drop(process.child.stdin.take());
@@ -573,7 +574,7 @@ mod tests {
             }
         };
         let looks = (step..all).step_by(step as usize).chain([all]);
-        // A node that does not answer twice forgets nothing.
+        // A node that fails to answer twice forgets nothing.
         let heard = looks.enumerate();
         let heard = heard.filter(|(at, newest)| at % 3 == 2 || *newest == all);
         let seen = heard.fold(Summary::default(), |seen, (_, newest)| {

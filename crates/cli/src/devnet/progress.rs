@@ -1,4 +1,4 @@
-//! What a devnet says while it runs: a line every few slots.
+//! Progress output of a devnet: a line every few slots.
 
 use super::{Member, Plan};
 use crate::error::Result;
@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Lines are at least so far apart: every question costs the nodes some time.
+/// Minimum time between lines, since every query costs the nodes some time.
 const APART: Duration = Duration::from_secs(4);
-/// How long a node may take to answer.
+/// Time limit for a node's answer.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often the thread looks at the clock.
+/// Interval at which the thread checks the clock.
 const LOOK: Duration = Duration::from_millis(50);
-/// Into a slot, until what was judged at its start is in the summaries.
+/// Time into a slot until results judged at its start are in the summaries.
 const JUDGED: Duration = Duration::from_millis(400);
 
-/// A thread that asks the nodes and says lines.
+/// A thread that queries the nodes and prints lines.
 pub(super) struct Progress {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -31,11 +31,11 @@ impl Progress {
     /// Starts it.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// If the thread cannot be started.
     pub(super) fn start(sink: Sink, plan: &Plan, members: &[Member]) -> Result<Self> {
         let ask = |member: &Member| Api {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, member.api_port)),
-            // What is only read needs none.
+            // Read-only requests need none.
             token: String::new(),
             patience: PATIENCE,
         };
@@ -71,11 +71,11 @@ impl Progress {
         Ok(Progress { stop, thread })
     }
 
-    /// Ends it: no line comes after what is said next.
+    /// Stops it, so that no line follows later output.
     pub(super) fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell that matters.
+            // Its result does not matter.
             let _ = thread.join();
         }
     }
@@ -92,7 +92,7 @@ fn summary(node: &Api) -> Option<Summary> {
     serde_json::from_str(&text).ok()
 }
 
-/// Duties of a node that may be killed and started again.
+/// Duties of a node that may be killed and restarted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lives {
     past: DutyCounts,
@@ -109,7 +109,7 @@ impl Lives {
     }
 }
 
-/// The line of a slot, from what the nodes answered.
+/// Formats the line of a slot from the nodes' answers.
 fn line(slot: u64, last: u64, lives: &mut [Lives], answers: &[Option<Summary>]) -> String {
     let mut all = DutyCounts::default();
     for (node, answer) in lives.iter_mut().zip(answers) {
@@ -174,7 +174,7 @@ mod tests {
             line(7, 25, &mut lives, &[Some(first), Some(second)]),
             "slot 7 of 25: 90 duties done, 0 late, 1 missed; 90.0 % of the votes of slot 4 in blocks; finalised 2"
         );
-        // One is killed, and begins to count anew.
+        // One is killed, and starts counting anew.
         let second = node(60, 0, &[(6, 10)], 5);
         let text = line(9, 25, &mut lives, &[None, Some(second)]);
         assert!(text.starts_with("slot 9 of 25: 110 duties done, 0 late, 1 missed; 100.0 %"));

@@ -1,24 +1,24 @@
-//! The memory of the nodes of a devnet while something happens to them.
+//! The memory of the nodes of a devnet during an event.
 
 use super::process::Running;
 use crate::error::Result;
 use alphorn_node::memory::status_bytes;
 use std::time::{Duration, SystemTime};
 
-/// Between two looks at the memory of the nodes.
+/// Interval at which the memory of the nodes is sampled.
 const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Resident memory of a process over some time, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resident {
-    /// At the beginning.
+    /// At the start.
     pub(super) first: u64,
-    /// The most in the first half of the time, and in the second one.
+    /// The peak in the first half of the time, and in the second.
     pub(super) most: [u64; 2],
 }
 
 impl Resident {
-    /// What samples in the order of their times say.
+    /// Summarises samples in time order.
     fn of(samples: &[u64]) -> Self {
         let (first, second) = samples.split_at(samples.len() / 2);
         let most = |part: &[u64]| part.iter().copied().max().unwrap_or(0);
@@ -29,7 +29,7 @@ impl Resident {
     }
 }
 
-/// Waits for an instant or an interruption, and looks at the memory of all nodes meanwhile.
+/// Waits for an instant or an interruption, and samples the memory of all nodes in the meantime.
 ///
 /// # Errors
 /// If a node ends.

@@ -1,4 +1,4 @@
-//! How long a disk takes to remember: a node signs nothing before its disk has said so.
+//! How long a disk takes to make a write durable: a node signs nothing before that.
 
 use crate::error::Result;
 use crate::text;
@@ -8,11 +8,11 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Writes that are timed.
+/// Number of timed writes.
 const WRITES: usize = 50;
-/// Between two of them, so that the disk is asked as a node asks it and not for its throughput.
+/// Pause between two writes, so that the disk is used as a node uses it, without measuring its throughput.
 const REST: Duration = Duration::from_millis(20);
-/// Bytes of a write: a page of the store of marks.
+/// A write: one page of the store of marks.
 const PAGE: [u8; 4_096] = [0xa5; 4_096];
 
 /// How long a written page takes to be durable.
@@ -24,7 +24,7 @@ pub(super) struct DiskLag {
 }
 
 impl DiskLag {
-    /// Measured with a file that is gone afterwards, in a folder.
+    /// Measures with a temporary file in a folder.
     pub(super) fn measure(folder: &Path) -> Result<Self> {
         let measure = || -> std::io::Result<Vec<f64>> {
             let mut file = tempfile::tempfile_in(folder)?;
@@ -50,7 +50,7 @@ impl DiskLag {
         })
     }
 
-    /// For the table.
+    /// Formats the row for the table.
     pub(super) fn row(&self) -> Vec<String> {
         let DiskLag {
             p50_ms,
@@ -61,7 +61,7 @@ impl DiskLag {
         vec!["disk remembers p50 / p99 / max".into(), times]
     }
 
-    /// Why a node misses duties here, if it does.
+    /// Explains why a node misses duties here, if it does.
     pub(super) fn complaint(&self, ahead_ns: u64) -> Option<String> {
         let ahead_ms = ahead_ns as f64 / 1e6;
         (self.max_ms > ahead_ms).then(|| {

@@ -1,4 +1,4 @@
-//! Kernels that exist and cannot run here, and what the processor lacks.
+//! Kernels that exist but cannot run here, and what the processor lacks.
 
 use crate::calibration::{ALL, Kernel};
 use alphorn_exec::InstructionSet;
@@ -15,7 +15,7 @@ pub(super) struct Lacking {
 }
 
 impl Lacking {
-    /// Every kernel that a processor with these instruction sets cannot run.
+    /// Returns every kernel that a processor with these instruction sets cannot run.
     pub(super) fn with(features: &[&str]) -> Vec<Lacking> {
         let lacking = |of: &'static str, set: &InstructionSet| Lacking {
             krate: of,
@@ -31,7 +31,7 @@ impl Lacking {
         all.filter(|lacking| !lacking.missing.is_empty()).collect()
     }
 
-    /// A row of the table: a faster kernel is there, what is missing is the processor.
+    /// Formats a row of the table: a faster kernel exists, but the processor does not support it.
     pub(super) fn row(&self) -> Vec<String> {
         vec![
             Kernel::title(self.krate, self.level),

@@ -1,4 +1,4 @@
-//! `alphorn doctor`: what this machine offers, and what it means for a duty.
+//! `alphorn doctor`: what this host offers, and what it means for a duty.
 
 mod disk;
 mod lacking;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     data_dir: Option<PathBuf>,
 }
 
-/// How long a timer thread sleeps between two wake-ups.
+/// Sleep time of a timer thread between two wake-ups.
 const TIMER: Duration = Duration::from_millis(2);
 /// Wake-ups of the timer: half a second in all.
 const WAKE_UPS: usize = 250;
@@ -97,13 +97,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// How many files and connections this process may have open.
+/// Returns the number of files and connections this process may have open.
 fn open_files() -> String {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or_else(|| "any number".into(), |limit| limit.to_string())
 }
 
-/// Which of two ways sums the signs of projections, where a processor has both.
+/// Returns which of two methods sums the signs of projections, where a processor supports both.
 fn sums_of_signs() -> Option<Vec<String>> {
     let widest = alphorn_labrador::KERNELS.available().pop()?;
     let times = alphorn_labrador::kernel::sign_times(widest)?;

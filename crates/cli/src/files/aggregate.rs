@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     dispatch(args)
 }
 
-/// Refuses a proof of a scheme that has none, before any work.
+/// Rejects a proof for a scheme that has none, before any work.
 fn check_proofs<S: FileScheme>() -> anyhow::Result<()> {
     ensure!(
         S::PROOFS.is_some(),
@@ -163,7 +163,7 @@ fn check_proofs<S: FileScheme>() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The proof of verified signatures, in the order of the signers.
+/// Returns the proof of verified signatures, in the order of the signers.
 fn prove<S: FileScheme>(
     scheme: &S,
     keys: &[S::Key],
@@ -205,7 +205,7 @@ fn read_signature<S: FileScheme>(path: &Path) -> Result<SignatureFile> {
     })
 }
 
-/// One message, and no key twice.
+/// Checks that there is one message, and no duplicate keys.
 fn check_together(paths: &[PathBuf], files: &[SignatureFile]) -> anyhow::Result<()> {
     let mut firsts = BTreeMap::new();
     for (i, file) in files.iter().enumerate() {
@@ -228,10 +228,10 @@ fn check_together(paths: &[PathBuf], files: &[SignatureFile]) -> anyhow::Result<
     Ok(())
 }
 
-/// Signers, the files in their order, and the keys that positions are of.
+/// Signers, the files in their order, and the keys that positions refer to.
 type Named = (Signers, Vec<usize>, Vec<Vec<u8>>);
 
-/// The signers by their keys, and the files in that order.
+/// Returns the signers by their keys, and the files in that order.
 fn listed(files: &[SignatureFile]) -> Named {
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.sort_by_key(|i| &files[*i].public_key);
@@ -244,7 +244,7 @@ fn listed(files: &[SignatureFile]) -> Named {
     (signers, order, keys)
 }
 
-/// The positions of the signers in a file of public keys, and the files in that order.
+/// Returns the positions of the signers in a public key file, and the files in that order.
 fn registered<S: FileScheme>(
     keys: &Path,
     paths: &[PathBuf],
@@ -280,7 +280,7 @@ fn registered<S: FileScheme>(
     Ok((signers, order.into_values().collect(), keys.collect()))
 }
 
-/// Reads a file of public keys.
+/// Reads a public key file.
 pub(super) fn read_public_keys<S: FileScheme>(path: &Path) -> Result<PublicKeysFile> {
     read_as::<S, _>(path, "public keys", |document| match document {
         Document::PublicKeys(file) => Ok(file),
@@ -288,7 +288,7 @@ pub(super) fn read_public_keys<S: FileScheme>(path: &Path) -> Result<PublicKeysF
     })
 }
 
-/// Every signature holds: each under its own key, so no proof of possession is needed. Returns the
+/// Verifies every signature, each under its own key, so no proof of possession is needed. Returns the
 /// keys in the order of the files.
 fn verify_all<S: FileScheme>(
     scheme: &S,

@@ -1,4 +1,4 @@
-//! BLS12-381 in files: keys and signatures as Ethereum's consensus layer has them.
+//! BLS12-381 in files: keys and signatures in the format of Ethereum's consensus layer.
 
 use super::input::ENTRIES_MAX;
 use super::keystore::About;
@@ -30,7 +30,7 @@ pub(super) struct Bls {
 }
 
 impl Bls {
-    /// The scheme on so many threads.
+    /// Builds the scheme with this many threads.
     pub(super) fn with_threads(threads: usize) -> Result<Self> {
         let mut secret = Zeroizing::new([0; 32]);
         fill_random(&mut *secret)?;
@@ -45,7 +45,7 @@ impl Bls {
         Exec::new(self.kernel, Some(&self.pool))
     }
 
-    /// Claims of at most [`COLLECTIONS_MAX`] groups.
+    /// Verifies claims of at most [`COLLECTIONS_MAX`] groups.
     fn verify_chunk(
         &self,
         table: &KeyTable,

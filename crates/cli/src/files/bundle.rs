@@ -42,7 +42,7 @@ pub(super) struct BundleFile {
     pub(super) proof: Hex<true>,
 }
 
-/// Who signed what.
+/// The signers and their statement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EntryFile {
@@ -75,12 +75,12 @@ impl BundleFile {
         }
     }
 
-    /// How many entries.
+    /// Returns the number of entries.
     pub(super) fn count(&self) -> usize {
         self.entries.len()
     }
 
-    /// The entries, checked as far as that needs no keys.
+    /// Returns the entries, checked as far as possible without keys.
     pub(super) fn entries<S: FileScheme>(&self) -> anyhow::Result<Vec<Entry>> {
         let proofs = Set::ALL.map(|set| Proofs::new(set, Preset::FAST));
         let (got, max) = (self.entries.len(), proofs[0].entries_max());
@@ -88,7 +88,7 @@ impl BundleFile {
             (1..=max).contains(&got),
             "a bundle of {got} entries: must have 1 to {max}"
         );
-        // Whose it is and how long it may be exactly is looked at with the keys.
+        // Its scheme and exact length limit are checked with the keys.
         let max = proofs.map(|proofs| proofs.bundle_bytes_max(got));
         let (bytes, max) = (
             self.proof.0.len(),
@@ -147,7 +147,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Fails early if the file exists and is not to be replaced, or is one of the files that are read.
+    /// Fails early if the file exists and is not to be replaced, or is one of the input files.
     fn check(&self, files: &[PathBuf], options: &Options) -> Result<()> {
         let read = files.iter().chain(&options.keys).map(PathBuf::as_path);
         let written = options.json.iter().chain([&self.out]);
@@ -206,7 +206,7 @@ pub(crate) struct SplitArgs {
     output: Output,
 }
 
-/// A command at work: threads, registries, and where its report goes.
+/// A running command: its threads, registries, and the destination of its report.
 struct Session<P> {
     report: Report,
     sink: Sink,
@@ -258,7 +258,7 @@ impl<P: SetType> Session<P> {
         Ok(())
     }
 
-    /// Runs with entries as the proofs take them.
+    /// Runs with the entries in the form that proofs take.
     fn with_entries<T>(
         &self,
         path: &dyn Fn(usize) -> String,
@@ -287,7 +287,7 @@ impl<P: SetType> Session<P> {
         run(&claims)
     }
 
-    /// Says what was done, and writes the report.
+    /// Prints the result, and writes the report.
     fn finish(&self, said: &str, config: &Value, mut fields: Value) -> Result<()> {
         self.sink.say(said);
         let machine = Machine::with(self.threads, &alphorn_stark::KERNELS, &[self.kernel]);
@@ -297,7 +297,7 @@ impl<P: SetType> Session<P> {
     }
 }
 
-/// A proof that does not hold is a failed check, not a wrong use.
+/// An invalid proof is a failed check, not a usage error.
 fn refused(error: ProveError, path: impl Fn(usize) -> String) -> Error {
     match error {
         ProveError::Part {
@@ -309,7 +309,7 @@ fn refused(error: ProveError, path: impl Fn(usize) -> String) -> Error {
     }
 }
 
-/// What an entry comes to in a report.
+/// Describes entries in a report.
 pub(super) fn about<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Value {
     let entry = |entry: &Entry| {
         json!({
@@ -322,7 +322,7 @@ pub(super) fn about<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Value {
     entries.into_iter().map(entry).collect()
 }
 
-/// An aggregate as an entry, with its one proof.
+/// Reads an aggregate as an entry, with its one proof.
 fn read_entry<P: SetType>(path: &Path) -> Result<(Entry, Vec<u8>)> {
     let file: AggregateFile =
         read_as::<Xmss<P>, _>(path, "aggregate", |document| match document {
@@ -350,7 +350,7 @@ fn read_entry<P: SetType>(path: &Path) -> Result<(Entry, Vec<u8>)> {
     Ok((entry, proof))
 }
 
-/// `alphorn proof bundle`, of the set that the first file names.
+/// Runs `alphorn proof bundle` with the set that the first file names.
 pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
     let paths = super::input::expand(&args.files)?;
     match paths.first().map(|path| set_named(path)).transpose()? {
@@ -393,7 +393,7 @@ fn bundle_of<P: SetType>(args: &BundleArgs, paths: &[PathBuf]) -> Result<()> {
     session.finish(&said, &config, fields)
 }
 
-/// The entries of a bundle and its proof.
+/// Reads the entries of a bundle and its proof.
 fn read_bundle<P: SetType>(path: &Path) -> Result<(Vec<Entry>, Vec<u8>)> {
     let file = read_as::<Xmss<P>, _>(path, "bundle", |document| match document {
         Document::Bundle(file) => Ok(file),
@@ -402,17 +402,17 @@ fn read_bundle<P: SetType>(path: &Path) -> Result<(Vec<Entry>, Vec<u8>)> {
     Ok((file.entries::<Xmss<P>>()?, file.proof.0))
 }
 
-/// What a file says of its schema.
+/// The schema of a file.
 #[derive(Deserialize)]
 struct Named {
     schema: Option<Schema>,
 }
 
-/// What a file holds if it is a bundle, in words and as fields of a report; none if it is something else. The
-/// form of the proof is checked, not whether it holds.
+/// Describes a bundle file, in words and as fields of a report; none if it is something else. Checks
+/// the form of the proof, but not its validity.
 pub(crate) fn described(path: &Path) -> Result<Option<(String, Value)>> {
     let opened = Opened::read(path, LIST_BYTES_MAX)?;
-    // What is no file of ours is refused by who reads it as another.
+    // A file that is not ours is rejected when it is read as another type.
     let named = serde_json::from_slice::<Named>(&opened.bytes).ok();
     if named.and_then(|named| named.schema) != Some(Schema::Bundle) {
         return Ok(None);
@@ -452,7 +452,7 @@ pub(crate) fn described(path: &Path) -> Result<Option<(String, Value)>> {
     Ok(Some((said, fields)))
 }
 
-/// `alphorn proof split`.
+/// Runs `alphorn proof split`.
 pub(crate) fn split(args: &SplitArgs) -> Result<()> {
     match set_named(&args.file)? {
         Set::Compact => split_of::<CompactSet>(args),

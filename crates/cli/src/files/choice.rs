@@ -1,6 +1,6 @@
-//! Which scheme a command is for: what its options say, and else its files.
+//! Selects the scheme of a command: as its options say, otherwise from its files.
 //!
-//! Each of our files names its scheme. A keystore of version 4 does not: its lengths say whose it is.
+//! Each of our files names its scheme. A keystore of version 4 does not, but its lengths identify it.
 
 use super::bls::Bls;
 use super::document::scheme_of;
@@ -19,7 +19,7 @@ use clap::ValueEnum;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A scheme with all that its files depend on.
+/// A scheme with all parameters that its files depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Bls,
@@ -38,7 +38,7 @@ impl Choice {
         Choice::Xmss(Set::Test),
     ];
 
-    /// The scheme that options name, and what they leave open as files have it.
+    /// Returns the scheme named by the options; what they leave open is taken from the files.
     pub(super) fn of(options: &FileOptions, proofs: Proofs, sources: &[PathBuf]) -> Result<Choice> {
         let found = sources.iter().find_map(|path| Choice::of_file(path));
         let scheme = options.scheme.or(found.map(Choice::scheme));
@@ -60,12 +60,12 @@ impl Choice {
         })
     }
 
-    /// The scheme that files call by that name.
+    /// Returns the scheme with this name in files.
     pub(super) fn named(name: &str) -> Option<Choice> {
         Choice::ALL.into_iter().find(|choice| choice.name() == name)
     }
 
-    /// The scheme of a keystore.
+    /// Returns the scheme of a keystore.
     pub(super) fn of_keystore(keystore: &Keystore) -> Choice {
         let flavours = [
             (Flavour::FnDsa, FnDsa04::DECLARED),
@@ -80,7 +80,8 @@ impl Choice {
         }
     }
 
-    /// The scheme that a file names, if it does; what is wrong with the file is said by who reads it.
+    /// Returns the scheme that a file names, if any. Errors in the file are reported by the code that
+    /// reads it later.
     fn of_file(path: &Path) -> Option<Choice> {
         // A pipe can be read only once.
         let metadata = path.metadata().ok().filter(|found| found.is_file())?;
@@ -90,11 +91,11 @@ impl Choice {
         if metadata.len() > KEYSTORE_BYTES_MAX as u64 {
             return scheme_of(&Opened::read(path, LIST_BYTES_MAX).ok()?.bytes);
         }
-        // It may hold a secret key; whether it is private is checked when it is used.
+        // It may hold a secret key; its permissions are checked when it is used.
         scheme_of(&read_secret(path, KEYSTORE_BYTES_MAX, Permissions::Any).ok()?)
     }
 
-    /// The name in files.
+    /// Returns the name in files.
     fn name(self) -> &'static str {
         match self {
             Choice::Bls => Bls::NAME,
@@ -107,7 +108,7 @@ impl Choice {
         }
     }
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub(super) fn scheme(self) -> SchemeName {
         match self {
             Choice::Bls => SchemeName::Bls,
@@ -117,7 +118,7 @@ impl Choice {
     }
 }
 
-/// As options of the command line.
+/// Formats as command-line options.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -130,8 +131,8 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The set of an XMSS keystore, by the length of its public key; its description tells sets apart
-/// whose keys are as long.
+/// Returns the set of an XMSS keystore, by the length of its public key. Its description distinguishes
+/// sets with keys of the same length.
 fn set_of(keystore: &Keystore) -> Set {
     let bytes = keystore.public_key().map_or(0, <[u8]>::len);
     let about = keystore.about().description.unwrap_or_default();
@@ -147,7 +148,7 @@ fn set_of(keystore: &Keystore) -> Set {
 mod tests {
     use super::*;
 
-    /// What an error advises is what options and files say.
+    /// What an error suggests is accepted by options and files.
     #[test]
     fn a_scheme_is_found_by_its_name() {
         for choice in Choice::ALL {

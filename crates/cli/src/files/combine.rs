@@ -1,4 +1,4 @@
-//! What `aggregate` and `merge` have in common: files over one message into one aggregate.
+//! What `aggregate` and `merge` have in common: combining files over one message into one aggregate.
 
 use super::document::{AggregateFile, Document, Signed, Signers, to_json};
 use super::input::expand;
@@ -12,19 +12,19 @@ use anyhow::anyhow;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// A command that makes one aggregate, from its start to the file.
+/// A command that makes one aggregate, from its start to the output file.
 pub(super) struct Combination<'a> {
     options: &'a FileOptions,
     out: &'a Path,
     report: Report,
     sink: Sink,
     staged: Staged,
-    /// The files that are combined.
+    /// The files to combine.
     pub(super) paths: Vec<PathBuf>,
 }
 
 impl<'a> Combination<'a> {
-    /// Begins the command of that name; refuses places that cannot be written before any work.
+    /// Starts the command of that name; rejects output paths that cannot be written before any work.
     pub(super) fn begin(
         command: &'static str,
         options: &'a FileOptions,
@@ -46,8 +46,8 @@ impl<'a> Combination<'a> {
         })
     }
 
-    /// Writes the aggregate with this evidence and says so: `said` after the number of signers,
-    /// `fields` beside those that both commands have.
+    /// Writes the aggregate with this evidence and reports it: `said` after the number of signers,
+    /// `fields` in addition to those that both commands have.
     pub(super) fn finish<S: FileScheme>(
         mut self,
         scheme: &S,
@@ -79,7 +79,7 @@ impl<'a> Combination<'a> {
     }
 }
 
-/// The sum or the list of signatures, each with its file and in the order of the signers.
+/// Returns the sum or the list of signatures, each with its file and in the order of the signers.
 pub(super) fn combined<S: FileScheme>(scheme: &S, parts: &[(&Path, &[u8])]) -> Result<Vec<u8>> {
     let signatures: Vec<&[u8]> = parts.iter().map(|(_, signature)| *signature).collect();
     let sum = scheme.combine(&signatures).map_err(|refusal| {
@@ -89,9 +89,9 @@ pub(super) fn combined<S: FileScheme>(scheme: &S, parts: &[(&Path, &[u8])]) -> R
     Ok(sum.ok_or_else(|| anyhow!("the signatures cancel: their sum is the identity"))?)
 }
 
-/// What a command adds to what both say.
+/// Output of one command in addition to what both print.
 pub(super) struct About {
-    /// Behind the number of signers, on the terminal.
+    /// Printed after the number of signers.
     pub(super) said: String,
     /// Its options, in the JSON object.
     pub(super) config: Value,
@@ -99,7 +99,7 @@ pub(super) struct About {
     pub(super) fields: Value,
 }
 
-/// Reads a file that must be a certain document: `pick` takes it, or names the kind that it is.
+/// Reads a file that must be a certain document: `pick` accepts it, or returns its actual kind.
 pub(super) fn read_as<S: FileScheme, T>(
     path: &Path,
     what: &str,
@@ -111,7 +111,7 @@ pub(super) fn read_as<S: FileScheme, T>(
     })
 }
 
-/// The keys of a file of public keys, in its order.
+/// Returns the keys of a public key file, in order.
 pub(super) fn registry_keys<S: FileScheme>(
     scheme: &S,
     encoded: &[&[u8]],
@@ -120,7 +120,7 @@ pub(super) fn registry_keys<S: FileScheme>(
     keys.map_err(|refusal| anyhow!(reason_of(&refusal, "public key")))
 }
 
-/// A refusal with the file that it is about.
+/// Formats a rejection with the file that it refers to.
 pub(super) fn refused(refusal: Refusal, paths: &[impl AsRef<Path>], what: &str) -> anyhow::Error {
     let path = |index: usize| paths[index].as_ref().display();
     match refusal {

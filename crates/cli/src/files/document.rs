@@ -1,7 +1,7 @@
-//! The files: their formats, strict and bounded.
+//! File formats, strict and bounded.
 //!
-//! Each of our files is one JSON object whose `schema` says what it is. Unknown fields are errors;
-//! byte strings are hex, written with `0x`. Keystores are EIP-2335's.
+//! Each of our files is one JSON object whose `schema` identifies its type. Unknown fields are errors;
+//! byte strings are hex, written with `0x`. Keystores follow EIP-2335.
 
 use super::bundle::BundleFile;
 use super::choice::Choice;
@@ -20,7 +20,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-/// Bytes of a message at most.
+/// Maximum size of a message in bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes as hex digits; read with or without `0x`, written with it if `PREFIXED`.
@@ -62,7 +62,7 @@ impl<'de, const PREFIXED: bool> Deserialize<'de> for Hex<PREFIXED> {
     }
 }
 
-/// What the `schema` of a file says.
+/// The value of a file's `schema`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Schema {
     #[serde(rename = "alphorn-interop-key-v1")]
@@ -77,14 +77,14 @@ pub(super) enum Schema {
     Bundle,
 }
 
-/// The key of an interop validator: everyone can compute it from its index, so the file holds no
-/// secret and protects nothing.
+/// The key of an interop validator. Anyone can compute it from its index, so the file holds no secret
+/// and protects nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InteropKeyFile {
     pub(super) schema: Schema,
     pub(super) scheme: String,
-    /// Says so in the file.
+    /// States this in the file.
     pub(super) warning: String,
     pub(super) index: u32,
     pub(super) public_key: Hex<true>,
@@ -93,25 +93,25 @@ pub(super) struct InteropKeyFile {
     pub(super) slots: Option<Slots>,
 }
 
-/// Successive slots.
+/// A range of consecutive slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Slots {
     pub(super) first: u64,
-    /// The first that is not one of them.
+    /// Exclusive end.
     pub(super) end: u64,
 }
 
-/// Slots in words.
+/// Describes slots in words.
 pub(super) fn in_slots(slots: &Range<u64>) -> String {
     format!("slots {} to {}", slots.start, slots.end - 1)
 }
 
-/// What every file with an interop key says.
+/// The warning in every file with an interop key.
 pub(super) const INTEROP_WARNING: &str =
     "INSECURE: everyone can compute this key from its index; for tests only";
 
-/// Public keys in the order of their positions, each with its proof of possession.
+/// Public keys in order of position, each with its proof of possession.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublicKeysFile {
@@ -125,30 +125,30 @@ pub(super) struct PublicKeysFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct PublicKeyEntry {
     pub(super) public_key: Hex<true>,
-    /// Not there if keys of the scheme need none.
+    /// Absent if the scheme's keys need none.
     #[serde(default, skip_serializing_if = "Hex::is_empty")]
     pub(super) proof_of_possession: Hex<true>,
-    /// The validator's key for duties, where its scheme has one beside that of votes: only a network
-    /// needs it.
+    /// The validator's key for duties, where its scheme has one in addition to the key for votes; only
+    /// a network needs it.
     #[serde(default, skip_serializing_if = "Hex::is_empty")]
     pub(super) duty_key: Hex<true>,
 }
 
-/// One signature of one key.
+/// One signature by one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SignatureFile {
     pub(super) schema: Schema,
     pub(super) scheme: String,
     pub(super) public_key: Hex<true>,
-    /// The slot, if keys sign once in each.
+    /// The slot, if keys sign once per slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) slot: Option<u64>,
     pub(super) message: Hex<true>,
     pub(super) signature: Hex<true>,
 }
 
-/// What many keys signed: one message. Either `signers` or `registry` says who they are.
+/// One message signed by many keys. Either `signers` or `registry` identifies them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AggregateFile {
@@ -165,7 +165,7 @@ pub(super) struct AggregateFile {
     pub(super) signature: Hex<true>,
 }
 
-/// What is signed: a message, and a slot if keys sign once in each.
+/// What is signed: a message, and a slot if keys sign once per slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Signed {
     pub(super) slot: Option<u64>,
@@ -192,13 +192,13 @@ struct SignerEntry {
 pub(super) struct RegistryEntry {
     /// SHA-256 of the concatenated public keys.
     digest: Hex<true>,
-    /// Number of its keys.
+    /// Number of keys.
     keys: usize,
-    /// The code of the support over its positions, as on the wire.
+    /// The encoded support over its positions, as on the wire.
     support: Hex<true>,
 }
 
-/// Who signed an aggregate, and how often.
+/// The signers of an aggregate, and how often each signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Signers {
     /// By key.
@@ -208,7 +208,7 @@ pub(super) enum Signers {
 }
 
 impl Signers {
-    /// Number of different signers.
+    /// Returns the number of distinct signers.
     pub(super) fn count(&self) -> usize {
         match self {
             Signers::Listed(signers) => signers.len(),
@@ -216,7 +216,7 @@ impl Signers {
         }
     }
 
-    /// The largest multiplicity.
+    /// Returns the largest multiplicity.
     pub(super) fn multiplicity_max(&self) -> u8 {
         match self {
             Signers::Listed(signers) => signers.values().copied().max().unwrap_or(0),
@@ -225,7 +225,7 @@ impl Signers {
     }
 }
 
-/// Any file that the file tool knows.
+/// Any file that the file tool can read.
 #[derive(Debug)]
 pub(super) enum Document {
     Keystore(Box<Keystore>),
@@ -236,7 +236,7 @@ pub(super) enum Document {
     Bundle(BundleFile),
 }
 
-/// The beginning of every file: what it is.
+/// The common fields of every file, which identify its type.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<String>,
@@ -245,7 +245,7 @@ struct Head {
     scheme: Option<serde_json::Value>,
 }
 
-/// The scheme that a file names, or that the lengths of a keystore tell.
+/// Returns the scheme that a file names, or that the lengths of a keystore imply.
 pub(super) fn scheme_of(bytes: &[u8]) -> Option<Choice> {
     let head: Head = json(bytes).ok()?;
     match (head.schema, head.crypto) {
@@ -256,7 +256,7 @@ pub(super) fn scheme_of(bytes: &[u8]) -> Option<Choice> {
 }
 
 impl Document {
-    /// What it is, for a person.
+    /// Returns its type in words.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Document::Keystore(_) => "keystore",
@@ -268,13 +268,13 @@ impl Document {
         }
     }
 
-    /// Reads a file, and checks it as far as that needs no cryptography.
+    /// Reads a file, and validates it as far as possible without cryptography.
     pub(super) fn read<S: FileScheme>(path: &Path) -> Result<Self> {
         let opened = Opened::read(path, LIST_BYTES_MAX)?;
         Document::parse::<S>(&opened.bytes, path)
     }
 
-    /// As [`Document::read`] for bytes that came from `path`.
+    /// Like [`Document::read`], for bytes that came from `path`.
     pub(super) fn parse<S: FileScheme>(bytes: &[u8], path: &Path) -> Result<Self> {
         let named = || format!("{}", path.display());
         Ok(parse::<S>(bytes).with_context(named)?)
@@ -355,7 +355,7 @@ fn check_scheme<S: FileScheme>(scheme: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that a keystore is of the scheme of the command, as far as its lengths tell.
+/// Checks that a keystore belongs to the scheme of the command, as far as its lengths show.
 fn check_keystore<S: FileScheme>(keystore: &Keystore) -> anyhow::Result<()> {
     let found = Choice::of_keystore(keystore);
     match Choice::named(S::NAME) {
@@ -367,7 +367,7 @@ fn check_keystore<S: FileScheme>(keystore: &Keystore) -> anyhow::Result<()> {
 }
 
 impl AggregateFile {
-    /// The file of an aggregate.
+    /// Builds the file of an aggregate.
     pub(super) fn new<S: FileScheme>(
         signed: Signed,
         signers: &Signers,
@@ -396,7 +396,7 @@ impl AggregateFile {
         }
     }
 
-    /// Who signed.
+    /// Returns the signers.
     pub(super) fn signers<S: FileScheme>(&self) -> anyhow::Result<Signers> {
         let signers = match (&self.signers, &self.registry) {
             (Some(listed), None) => listed_signers::<S>(listed)?,
@@ -409,7 +409,7 @@ impl AggregateFile {
         Ok(signers)
     }
 
-    /// What they signed.
+    /// Returns what they signed.
     pub(super) fn signed(&self) -> Signed {
         Signed {
             slot: self.slot,
@@ -447,7 +447,7 @@ fn listed_signers<S: FileScheme>(listed: &[SignerEntry]) -> anyhow::Result<Signe
 }
 
 impl RegistryEntry {
-    /// A registry by its digest, with who of it signed.
+    /// Builds a reference to a registry by its digest, with the support of those of its keys that signed.
     pub(super) fn new(digest: &[u8; 32], support: &Support) -> RegistryEntry {
         RegistryEntry {
             digest: Hex(digest.to_vec()),
@@ -456,7 +456,7 @@ impl RegistryEntry {
         }
     }
 
-    /// Who signed.
+    /// Returns the signers.
     pub(super) fn signers<S: FileScheme>(&self) -> anyhow::Result<Signers> {
         check_count("keys of a registry", self.keys)?;
         let digest = <[u8; 32]>::try_from(&self.digest.0[..])
@@ -467,7 +467,7 @@ impl RegistryEntry {
     }
 }
 
-/// Checks a list of public keys: lengths, and none twice.
+/// Checks a list of public keys: their lengths, and that there are no duplicates.
 pub(super) fn check_public_keys<S: FileScheme>(keys: &[PublicKeyEntry]) -> anyhow::Result<()> {
     check_count("public keys", keys.len())?;
     let mut firsts = BTreeMap::new();
@@ -489,7 +489,8 @@ pub(super) fn check_public_keys<S: FileScheme>(keys: &[PublicKeyEntry]) -> anyho
     check_duty_keys::<S>(keys, firsts)
 }
 
-/// All validators of a list have a key for duties or none, and no key is there twice.
+/// Checks that either all validators of a list have a duty key or none, and that there are no duplicate
+/// keys.
 fn check_duty_keys<'k, S: FileScheme>(
     keys: &'k [PublicKeyEntry],
     mut firsts: BTreeMap<&'k Hex<true>, usize>,
@@ -516,7 +517,7 @@ fn check_duty_keys<'k, S: FileScheme>(
     Ok(())
 }
 
-/// What names a list of public keys: SHA-256 of their concatenation.
+/// Returns the digest that identifies a list of public keys: SHA-256 of their concatenation.
 pub(super) fn registry_digest<'k>(keys: impl Iterator<Item = &'k [u8]>) -> [u8; 32] {
     let mut hasher = Sha256::new();
     keys.for_each(|key| hasher.update(key));
@@ -540,7 +541,7 @@ pub(super) fn check_message<S: FileScheme>(message: &[u8]) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Checks that there is a slot if and only if keys sign once in each, and its bound.
+/// Checks that there is a slot if and only if keys sign once per slot, and that it is within bounds.
 pub(super) fn check_slot<S: FileScheme>(slot: Option<u64>) -> anyhow::Result<()> {
     match (slot, S::SLOTS) {
         (None, None) => Ok(()),
@@ -619,7 +620,7 @@ fn json<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
     Ok(serde_json::from_slice(bytes)?)
 }
 
-/// A file as text: JSON for people, with a final end of line.
+/// Serialises a file as human-readable JSON, with a trailing newline.
 pub(super) fn to_json(file: &impl Serialize) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(file)?;
     text.push(b'\n');

@@ -1,9 +1,9 @@
 //! Falcon-512 in files: aggregates are lists of signatures, or their salts and one proof.
 //!
-//! In flavour `slot` there are no salts, and a key signs once in a slot: its mark is a file next to it.
+//! In flavour `slot` there are no salts, and a key signs once per slot: its mark is a file next to it.
 //!
-//! A keystore holds the encoded secret key, not a seed: how a key follows from a seed is decided by
-//! the library that made it, and the key must outlive its versions.
+//! A keystore holds the encoded secret key, not a seed. The library that made a key decides how it is
+//! derived from a seed, and the key must outlive the library's versions.
 
 use super::falcon_flavours::{FlavourType, signed_of};
 use super::keystore::{About, Declared};
@@ -37,7 +37,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::Path;
 
-/// What a proof in a file is bound to beside keys, salts and message.
+/// What a proof in a file is bound to in addition to keys, salts and message.
 const CONTEXT: &[u8] = b"alphorn/falcon/file/v1";
 
 /// The scheme of a flavour with its threads and the profile of its proofs.
@@ -50,16 +50,16 @@ pub(super) struct Falcon<F> {
 
 /// How a claim is decided.
 enum Plan {
-    /// All of these signatures hold.
+    /// By verifying all of these signatures.
     Signatures(Range<usize>),
-    /// A proof.
+    /// By a proof.
     Proof,
     /// It cannot hold.
     Refused(String),
 }
 
 impl<F: FlavourType> Falcon<F> {
-    /// The scheme on so many threads, for keys.
+    /// Builds the scheme with this many threads, for keys.
     pub(super) fn with_threads(threads: usize, kernel: Backend) -> Result<Self> {
         Ok(Falcon {
             pool: pool(threads)?,
@@ -69,7 +69,7 @@ impl<F: FlavourType> Falcon<F> {
         })
     }
 
-    /// Whether each signature holds, by all threads.
+    /// Returns whether each signature is valid, using all threads.
     fn verify_items(&self, items: &[Item<'_>]) -> Vec<bool> {
         let held = |chunk: &[Item<'_>]| -> Vec<bool> {
             let verdicts = verify_batch(chunk, self.kernel).into_iter();
@@ -105,10 +105,10 @@ impl<F: FlavourType> Falcon<F> {
     }
 }
 
-/// Names the profile of a proof that is of another one; the verifier would only say that its header
-/// differs.
+/// Names the profile of a proof whose profile is not the expected one; the verifier would only report a
+/// different header.
 fn check_profile(proof: &[u8], expected: Profile) -> std::result::Result<(), String> {
-    // What does not begin like a proof has no profile, whatever stands in its place.
+    // Data that does not start like a proof has no profile, whatever bytes are at that offset.
     let after = proof.strip_prefix(MAGIC.as_slice());
     let id = after.and_then(|rest| rest.get(HEADER_BYTES - MAGIC.len() - 1));
     let found = (Profile::ALL.into_iter()).find(|profile| Some(&profile.id()) == id);
@@ -122,7 +122,7 @@ fn check_profile(proof: &[u8], expected: Profile) -> std::result::Result<(), Str
     }
 }
 
-/// The keys of the signers of a group.
+/// Returns the keys of the signers of a group.
 fn signers<'a>(keys: &'a [PublicKey], support: &Support) -> Vec<&'a PublicKey> {
     support
         .iter()
@@ -169,7 +169,7 @@ fn plan<'a, F: FlavourType>(
     Plan::Signatures(start..items.len())
 }
 
-/// Why a claim of signatures does not hold, if the one at `bad` does not.
+/// Explains why a claim of signatures does not hold if the one at `bad` is invalid.
 fn bad_signature(claim: &Claim<'_, PublicKey>, bad: usize) -> String {
     match claim {
         Claim::Single { .. } => "the signature does not verify".to_owned(),
@@ -256,8 +256,7 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         F::marked(key)
     }
 
-    /// A mark would give the last slot out again for the same message; this flavour signs nothing
-    /// again.
+    /// A mark would hand out the last slot again for the same message, but this flavour never signs twice.
     fn prepare(&self, key: &F::Secret, what: &ToSign<'_>) -> Result<Self::Prepared> {
         let Some(key) = F::marked(key) else {
             return Ok(None);
@@ -315,7 +314,7 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         evidence.extend(proof);
         let keys: Vec<&PublicKey> = what.keys.iter().collect();
         let mut kept = Some((items.len(), aggregator));
-        // A wrong proof would be found by whoever gets it, and its signatures are gone by then.
+        // A wrong proof would be noticed only by its recipient, and by then its signatures are gone.
         self.verify_proof(&mut kept, &keys, message, &evidence)
             .map_err(|reason| Error::Check(format!("the new aggregate: {reason}")))?;
         Ok(evidence)

@@ -1,4 +1,4 @@
-//! The flavours of Falcon in files: their names, their secret keys, and how these sign.
+//! The flavours of Falcon in files: their names, secret keys and signing.
 
 use super::keystore::Declared;
 use super::marks::Marked;
@@ -17,14 +17,14 @@ use anyhow::Context;
 use std::borrow::Cow;
 use zeroize::Zeroizing;
 
-/// A flavour as a type: names in files are constants of a scheme.
+/// A flavour as a type, since names in files are constants of a scheme.
 pub(super) trait FlavourType: Sync {
     const FLAVOUR: Flavour;
     const NAME: &'static str;
     const DECLARED: Declared;
     /// Bytes of an encoded secret key.
     const SECRET_BYTES: usize;
-    /// The slots of a key, if it signs once in each; then messages have 32 bytes.
+    /// The slots of a key, if it signs once per slot; then messages have 32 bytes.
     const SLOTS: Option<SlotLimits> = None;
 
     /// A secret key of the flavour.
@@ -35,10 +35,10 @@ pub(super) trait FlavourType: Sync {
     fn from_bytes(bytes: &[u8]) -> std::result::Result<Self::Secret, KeyError>;
     fn bytes(key: &Self::Secret) -> &[u8];
     fn public(key: &Self::Secret) -> &PublicKey;
-    /// With a permit if keys sign once in each slot.
+    /// Signs, with a permit if keys sign once per slot.
     fn sign(key: &Self::Secret, what: &ToSign<'_>, permit: Option<Reservation>) -> Result<Vec<u8>>;
 
-    /// The key as one with a mark, if it signs once in each slot.
+    /// Returns the key as one with a mark, if it signs once per slot.
     fn marked(_key: &Self::Secret) -> Option<&dyn Marked> {
         None
     }
@@ -54,7 +54,7 @@ pub(super) struct NoSalts;
 /// A key without salts.
 pub(super) struct SlotSecret {
     key: SlotKey,
-    /// Whether everyone can compute it, as far as is known.
+    /// Whether it is known that anyone can compute it.
     is_interop: bool,
 }
 
@@ -115,8 +115,8 @@ macro_rules! flavour_type {
                 key.public()
             }
 
-            /// With fresh entropy in the salt: two signatures of one message are different, and a
-            /// fault while signing again is not compared with the first.
+            /// Uses fresh entropy in the salt, so that two signatures of one message differ, and a
+            /// fault while signing again cannot be compared with the first.
             fn sign(key: &$secret, what: &ToSign<'_>, _: Option<Reservation>) -> Result<Vec<u8>> {
                 let mut entropy = Zeroizing::new([0; 32]);
                 fill_random(&mut *entropy)?;
@@ -152,7 +152,7 @@ impl FlavourType for NoSalts {
     };
     const SECRET_BYTES: usize = ORIGINAL_KEY_BYTES;
     const SLOTS: Option<SlotLimits> = Some(SlotLimits {
-        // What every reader of JSON has as a whole number.
+        // The largest whole number that every JSON reader supports.
         end: 1 << 53,
         ranges: None,
     });
@@ -182,7 +182,7 @@ impl FlavourType for NoSalts {
         key.key.public()
     }
 
-    /// Without entropy: should the mark fail, the same message has the same signature.
+    /// Uses no entropy, so that should the mark fail, the same message gets the same signature.
     fn sign(key: &SlotSecret, what: &ToSign<'_>, permit: Option<Reservation>) -> Result<Vec<u8>> {
         let path = what.path.display();
         let permit = permit.with_context(|| format!("{path}: no permit"))?;
@@ -196,7 +196,7 @@ impl FlavourType for NoSalts {
     }
 }
 
-/// What a signature of a flavour is over, from slot and message of a file.
+/// Returns what a signature of a flavour covers, from slot and message of a file.
 pub(super) fn signed_of<F: FlavourType>(
     slot: Option<u64>,
     message: &[u8],

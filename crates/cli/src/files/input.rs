@@ -1,4 +1,4 @@
-//! Reading: every file has a bound, and secrets are private.
+//! Reading files: every file is bounded, and secrets are private.
 
 use crate::error::Result;
 use anyhow::{Context, anyhow, bail};
@@ -8,27 +8,27 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Files that one command takes at most, and keys or signers that one file holds at most.
+/// Maximum number of files for one command, and of keys or signers in one file.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;
 /// Bytes of a file with a list of up to [`ENTRIES_MAX`] entries.
 pub(super) const LIST_BYTES_MAX: usize = 512 << 20;
 
-/// Whether a secret may lie in a file that others can open.
+/// Whether a secret may be in a file that other users can open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permissions {
-    /// Only its owner may, unless `--insecure-key-permissions` says otherwise.
+    /// Only its owner may open it, unless `--insecure-key-permissions` says otherwise.
     Private,
-    /// Only its owner may, and no option says otherwise.
+    /// Only its owner may open it, and no option changes that.
     Strict,
-    /// Anybody may: `--insecure-key-permissions`.
+    /// Anyone may open it: `--insecure-key-permissions`.
     Any,
 }
 
-/// The contents of a file, and who may open it.
+/// The contents of a file, and its permissions.
 pub(super) struct Opened {
     pub(super) bytes: Vec<u8>,
     path: PathBuf,
-    /// `None` for what is not a regular file: a pipe has no mode worth checking.
+    /// `None` unless it is a regular file: a pipe has no mode worth checking.
     mode: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Opened {
         })
     }
 
-    /// Refuses a file with a secret that others may open.
+    /// Rejects a file with a secret that other users may open.
     pub(super) fn check_private(&self, permissions: Permissions) -> Result<()> {
         Ok(check_private(&self.path, self.mode, permissions)?)
     }
@@ -58,7 +58,7 @@ pub(crate) fn read_secret(
     bytes_max: usize,
     permissions: Permissions,
 ) -> Result<Zeroizing<Vec<u8>>> {
-    // Room for one byte more than allowed: the buffer never grows, so it leaves no copy behind.
+    // One byte more than allowed is reserved: the buffer never grows, so it leaves no copy behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(bytes_max + 1));
     if is_stdin(path) {
         read_bounded(&mut stdin().lock(), &mut bytes, path, bytes_max)?;
@@ -70,12 +70,12 @@ pub(crate) fn read_secret(
     Ok(bytes)
 }
 
-/// Whether a path stands for standard input.
+/// Whether a path means standard input.
 pub(super) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Fails if there is no such file.
+/// Fails if the file does not exist.
 pub(super) fn check_there(path: &Path) -> Result<()> {
     path.metadata()
         .with_context(|| format!("cannot read {}", path.display()))?;
@@ -96,7 +96,7 @@ fn read_bounded(
     path: &Path,
     bytes_max: usize,
 ) -> anyhow::Result<()> {
-    // Read by hand: `read_to_end` may move the buffer to look for the end of the file.
+    // Read manually: `read_to_end` may reallocate the buffer while looking for the end of the file.
     let mut limited = source.take(bytes_max as u64 + 1);
     let mut chunk = Zeroizing::new([0; 8192]);
     loop {
@@ -119,7 +119,7 @@ fn read_bounded(
 }
 
 fn check_private(path: &Path, mode: Option<u32>, permissions: Permissions) -> anyhow::Result<()> {
-    /// Any access of the group or of others.
+    /// Any access by the group or by others.
     const FOREIGN: u32 = 0o077;
     let way_out = match permissions {
         Permissions::Private => "; --insecure-key-permissions reads it all the same",
@@ -135,7 +135,7 @@ fn check_private(path: &Path, mode: Option<u32>, permissions: Permissions) -> an
     }
 }
 
-/// The files that arguments name: a folder stands for its `.json` files, by name.
+/// Returns the files that arguments name: a folder means its `.json` files, by name.
 pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -156,7 +156,7 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The `.json` files of a folder, by name.
+/// Returns the `.json` files of a folder, by name.
 pub(super) fn json_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let named = || format!("cannot read the folder {}", folder.display());
     let mut files = Vec::new();
@@ -174,7 +174,7 @@ pub(super) fn json_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Checks a number of entries of any list: 1 to [`ENTRIES_MAX`].
+/// Checks the number of entries of any list: 1 to [`ENTRIES_MAX`].
 pub(super) fn check_count(what: &str, count: usize) -> anyhow::Result<()> {
     if count == 0 || count > ENTRIES_MAX {
         bail!("{count} {what}: allowed are 1 to {ENTRIES_MAX}");
@@ -182,7 +182,7 @@ pub(super) fn check_count(what: &str, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes from hex digits, with or without `0x`.
+/// Decodes hex digits, with or without `0x`.
 pub(super) fn unhex(text: &str) -> std::result::Result<Vec<u8>, hex::FromHexError> {
     hex::decode(text.strip_prefix("0x").unwrap_or(text))
 }

@@ -21,7 +21,7 @@ pub(super) struct KeyPair<S: FileScheme> {
 }
 
 impl<S: FileScheme> KeyPair<S> {
-    /// The pair of a secret key.
+    /// Builds the pair of a secret key.
     pub(super) fn of(scheme: &S, (secret, key): (Secret, S::SecretKey)) -> Self {
         let public = scheme.public_half(&key);
         KeyPair {
@@ -32,18 +32,18 @@ impl<S: FileScheme> KeyPair<S> {
     }
 }
 
-/// A file with a key whose secret is not yet read.
+/// A file with a key whose secret has not been read yet.
 #[derive(Debug)]
 pub(super) enum KeyFile {
     Keystore(Box<Keystore>),
     Interop(InteropKeyFile),
 }
 
-/// A key file and where it is.
+/// A key file and its path.
 pub(super) struct Located {
     pub(super) key: KeyFile,
     path: PathBuf,
-    /// Who may open the file, unless that was checked before.
+    /// The open file with its permissions, unless they were already checked.
     opened: Option<Opened>,
 }
 
@@ -56,7 +56,7 @@ impl Located {
         Ok(located)
     }
 
-    /// As [`Located::read`] for bytes that came from a `path` that is private.
+    /// Like [`Located::read`], for bytes that came from a private `path`.
     pub(super) fn parse<S: FileScheme>(bytes: &[u8], path: &Path) -> Result<Self> {
         let key = match Document::parse::<S>(bytes, path)? {
             Document::Keystore(keystore) => KeyFile::Keystore(keystore),
@@ -81,7 +81,7 @@ impl Located {
         })
     }
 
-    /// The secret key. A keystore needs its password, and must be private.
+    /// Returns the secret key. A keystore needs its password, and must be private.
     pub(super) fn unlock<S: FileScheme>(
         &self,
         scheme: &S,
@@ -117,7 +117,7 @@ impl Located {
         Ok(pair)
     }
 
-    /// What a copy of the keystore says of its key.
+    /// Returns what a copy of the keystore records about its key.
     pub(super) fn about(&self) -> About {
         match &self.key {
             KeyFile::Keystore(keystore) => keystore.about(),
@@ -139,7 +139,7 @@ fn check_public_key(declared: &[u8], derived: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file of an interop key.
+/// Builds the file of an interop key.
 pub(super) fn interop_file<S: FileScheme>(
     index: u32,
     slots: Option<&Range<u64>>,
@@ -158,7 +158,7 @@ pub(super) fn interop_file<S: FileScheme>(
     }
 }
 
-/// A secret key from hex digits, white space around them left aside.
+/// Parses a secret key from hex digits, ignoring surrounding white space.
 pub(super) fn secret_from_hex<S: FileScheme>(text: &[u8], source: &Path) -> Result<Secret> {
     let named = || format!("{}", source.display());
     let digits = text.trim_ascii();
@@ -173,7 +173,7 @@ pub(super) fn secret_from_hex<S: FileScheme>(text: &[u8], source: &Path) -> Resu
         )
         .into());
     }
-    // The error of the decoder would print a character of the secret.
+    // The decoder's error would print a character of the secret.
     let mut bytes = Zeroizing::new(vec![0; S::SECRET_BYTES]);
     hex::decode_to_slice(digits, &mut bytes)
         .map_err(|_| anyhow!("{}: a secret key is written in hex digits", named()))?;

@@ -1,9 +1,9 @@
-//! The marks beside keystores whose keys sign once in each slot, and how they move into a node.
+//! The marks next to keystores whose keys sign once per slot, and how they move into a node.
 //!
-//! A mark says which slots are free, and whoever holds it alone may sign. A node has marks of its
-//! own, in its safety store. So a key moves: the store takes its mark over, durably, and then the one
-//! beside the keystore is spent. A crash between the two leaves both, of which the next start takes
-//! the greater one. From then on the keystore is of use to this data folder alone.
+//! A mark records which slots are free, and its exclusive holder may sign. A node keeps its own marks
+//! in its safety store. A key is therefore moved in two steps: the store durably takes over its mark,
+//! and then the mark next to the keystore is spent. A crash in between leaves both, and the next start
+//! takes the greater one. From then on the keystore can be used only with this data folder.
 
 use super::document::in_slots;
 use super::input::Opened;
@@ -22,20 +22,20 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A file tool holds one key a store.
+/// A file tool holds one key per store.
 pub(super) const OWNER: Validator = Validator(0);
-/// Names the folder of the user's marks instead of the one for the state of programs.
+/// Overrides the folder of the user's marks; by default it is the folder for program state.
 const FOLDER_VARIABLE: &str = "ALPHORN_STATE_DIR";
-/// Bytes of a mark file at most; it has some 300.
+/// Maximum size of a mark file in bytes; a typical one has about 300.
 const MARK_BYTES_MAX: usize = 4096;
 
-/// A key that signs once in each slot.
+/// A key that signs once per slot.
 pub(super) trait Marked {
-    /// What names it in its marks.
+    /// Returns its name in its marks.
     fn name(&self) -> KeyName;
-    /// Whether everyone can compute it: then it needs no second mark.
+    /// Whether anyone can compute it, in which case it needs no second mark.
     fn is_public(&self) -> bool;
-    /// The first slot in which it signs.
+    /// Returns the first slot in which it signs.
     fn first_slot(&self) -> Slot;
 }
 
@@ -53,7 +53,7 @@ impl Marked for SecretKey {
     }
 }
 
-/// The file beside a key, whose path may be a link.
+/// Returns the file next to a key, whose path may be a link.
 pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
     let resolved = path.canonicalize();
     resolved
@@ -62,7 +62,7 @@ pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
         .with_extension(extension)
 }
 
-/// The folder of the user's marks; it need not exist.
+/// Returns the folder of the user's marks; it need not exist.
 fn state_folder() -> Result<PathBuf> {
     let folder = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     let folder = match folder {
@@ -77,7 +77,7 @@ fn state_folder() -> Result<PathBuf> {
     Ok(folder.join("marks"))
 }
 
-/// The folder of the second mark of a key. A key that everyone can compute needs none.
+/// Returns the folder of a key's second mark. A key that anyone can compute needs none.
 fn state_of(key: &dyn Marked) -> Result<Option<PathBuf>> {
     match key.is_public() {
         true => Ok(None),
@@ -85,14 +85,15 @@ fn state_of(key: &dyn Marked) -> Result<Option<PathBuf>> {
     }
 }
 
-/// The content of a mark file, if it is one.
+/// Reads the content of a mark file, if it is valid.
 fn read_marks(mark: &Path) -> Option<Marks> {
     let opened = Opened::read(mark, MARK_BYTES_MAX).ok()?;
     Marks::from_bytes(&opened.bytes).ok()
 }
 
-/// The marks of a key at a new path: nothing below `floor` is free or, without a floor, nothing below the
-/// key's first slot. None if the same key already has its mark there, which is never reset.
+/// Creates the marks of a key at a new path. No slot below `floor` is free or, without a floor, none
+/// below the key's first slot. Returns none if the same key already has its mark there, which is never
+/// reset.
 fn new_mark(key: &dyn Marked, mark: &Path, floor: Option<u64>) -> Result<Option<Marks>> {
     let public = key.name();
     if let Some(floor) = floor {
@@ -108,7 +109,7 @@ fn new_mark(key: &dyn Marked, mark: &Path, floor: Option<u64>) -> Result<Option<
     Ok(Some(Marks::new(public, floor)))
 }
 
-/// Adds the marks of a key at `path`, as [`new_mark`] has them.
+/// Adds the marks of a key at `path`, as returned by [`new_mark`].
 pub(super) fn add_mark(
     key: &dyn Marked,
     path: &Path,
@@ -122,7 +123,7 @@ pub(super) fn add_mark(
     }
 }
 
-/// Registers a key that was moved to another path, where it signs from `floor` on; returns the floor in force.
+/// Registers a key that moved to another path, where it signs from `floor` on; returns the floor in force.
 pub(super) fn hand_over(key: &dyn Marked, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
     let moves = held.is_some() && !key.is_public();
     if let Some(store) = held {
@@ -138,9 +139,9 @@ pub(super) fn hand_over(key: &dyn Marked, held: Option<FileWatermark>, floor: u6
     }
 }
 
-/// The state of a key according to the mark next to it.
+/// Describes the state of a key according to the mark next to it.
 pub(super) fn describe(path: &Path) -> Map<String, Value> {
-    // A key signs in roles of one purpose; in the others it stands at its floor.
+    // A key signs in roles of one purpose; for the others its mark stays at the floor.
     let next = match read_marks(&beside(path, "mark")).map(|marks| marks.floor().0) {
         None => json!("none: no mark is there, it cannot sign"),
         Some(u64::MAX) => json!("none: the key moved elsewhere"),
@@ -155,8 +156,7 @@ pub(super) fn asked<'a>(what: &ToSign<'a>) -> anyhow::Result<(u64, &'a [u8; 32])
     Ok((what.slot.context("a signature has a slot")?, message))
 }
 
-/// The mark of a key, for this process alone; it would give out the slot that is asked for, and can be
-/// written.
+/// Opens the mark of a key exclusively for this process. It is writable and has the requested slot free.
 pub(super) fn ready(key: &dyn Marked, what: &ToSign<'_>) -> Result<FileWatermark> {
     let (slot, message) = asked(what)?;
     let (mark, store) = open_mark(key, what.path)?;
@@ -174,7 +174,7 @@ pub(super) fn ready(key: &dyn Marked, what: &ToSign<'_>) -> Result<FileWatermark
     Ok(store)
 }
 
-/// Gives out the slot that is asked for, once and for all.
+/// Reserves the requested slot permanently.
 pub(super) fn reserve(store: &FileWatermark, what: &ToSign<'_>) -> Result<Reservation> {
     let (slot, message) = asked(what)?;
     let path = what.path.display();
@@ -182,7 +182,7 @@ pub(super) fn reserve(store: &FileWatermark, what: &ToSign<'_>) -> Result<Reserv
     permit.map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))
 }
 
-/// The mark beside a key, for this process alone; none if there is no such file.
+/// Opens the mark next to a key exclusively for this process; none if there is no such file.
 pub(super) fn open_mark(key: &dyn Marked, path: &Path) -> Result<(PathBuf, Option<FileWatermark>)> {
     let mark = beside(path, "mark");
     let state = state_of(key)?;
@@ -208,8 +208,9 @@ fn open(
     }
 }
 
-/// The first free slot of a key about to be moved, and the mark beside it. No mark if there is none or the
-/// key was moved before; with a `floor`, also if the mark cannot be trusted.
+/// Returns the first free slot of a key that is about to be moved, and the mark next to it. There is no
+/// mark if the file is missing or the key was moved before; with a `floor`, also if the mark cannot be
+/// trusted.
 pub(super) fn hold(
     key: &dyn Marked,
     path: &Path,
@@ -227,11 +228,11 @@ pub(super) fn hold(
     {
         return Ok((Some(slot.0), Some(store)));
     }
-    // A mark that gives out nothing still says where the key signed: no floor goes below that. Alone it is
-    // not enough, since it may be an older copy.
+    // A mark with no slot to give out still says where the key signed, and a floor must not go below
+    // that. It is not enough on its own, since it may be an older copy.
     let known = floor.and_then(|_| read_marks(&mark));
     let known = known.filter(|marks| marks.belong_to(key.name()));
-    // Where it moved to it signed from its floor on.
+    // At its new location it signed from its floor on.
     if let (Some(marks), Some(next)) = (&known, floor.map(Slot))
         && marks.floor() == Slot(u64::MAX)
         && next <= marks.floor_known()
@@ -246,7 +247,7 @@ pub(super) fn hold(
     Ok((known.map(|marks| marks.floor_known().0), None))
 }
 
-/// What a mark that does not hold means, and the way out.
+/// Explains an invalid mark, and how to recover.
 fn explained(error: WatermarkError) -> Error {
     const FLOOR: &str = "if no other copy signs, `keys import --floor SLOT` goes on above every slot \
                          that was ever signed";
@@ -274,7 +275,7 @@ fn explained(error: WatermarkError) -> Error {
     }
 }
 
-/// The error of a key whose mark is not there.
+/// Returns the error for a key without a mark.
 pub(super) fn no_mark(mark: &Path) -> anyhow::Error {
     anyhow!(
         "{}: there is no mark of the slots that are signed; if the key signs nowhere else, \
@@ -283,7 +284,7 @@ pub(super) fn no_mark(mark: &Path) -> anyhow::Error {
     )
 }
 
-/// Why a slot is not signed.
+/// Explains why a slot is not signed.
 pub(super) fn reason(slot: u64, refused: &Refused) -> String {
     match refused {
         Refused::Used { next, .. } => used(slot, *next),
@@ -291,7 +292,7 @@ pub(super) fn reason(slot: u64, refused: &Refused) -> String {
     }
 }
 
-/// Why a slot below the first free one is not signed.
+/// Explains why a slot below the first free one is not signed.
 pub(super) fn used(slot: u64, next: u64) -> String {
     match next {
         u64::MAX => "the key moved elsewhere, it signs no more".into(),
@@ -301,7 +302,7 @@ pub(super) fn used(slot: u64, next: u64) -> String {
     }
 }
 
-/// The mark beside a keystore; no other process uses it meanwhile.
+/// The mark next to a keystore, held so that no other process uses it.
 pub(crate) struct KeyMark {
     pub(super) validator: Validator,
     pub(super) path: PathBuf,
@@ -311,17 +312,17 @@ pub(crate) struct KeyMark {
     pub(super) store: Option<FileWatermark>,
 }
 
-/// The marks of a node's keystores; none of a scheme whose keys have no slots.
+/// The marks of a node's keystores; none for a scheme whose keys have no slots.
 #[derive(Default)]
 pub(crate) struct KeyMarks(Vec<KeyMark>);
 
-/// What a mark beside a keystore says.
+/// What the mark next to a keystore says.
 enum Said {
-    /// The key signs in this slot and above.
+    /// The key signs from this slot on.
     Next(Slot),
     /// The key moved.
     Moved,
-    /// Nothing: there is no mark.
+    /// There is no mark.
     Missing,
 }
 
@@ -338,7 +339,7 @@ impl KeyMark {
 }
 
 impl KeyMark {
-    /// The node signs with the key, from slot `first` on.
+    /// Notes that the node signs with the key from slot `first` on.
     fn spend(&self, first: Slot) -> Result<()> {
         if let Some(store) = &self.store {
             let spent = store.give_away(first);
@@ -347,7 +348,7 @@ impl KeyMark {
         Ok(())
     }
 
-    /// Says so if all slots of the key are over: the node runs, and the validator is silent.
+    /// Warns if all slots of the key are in the past: the node runs, but the validator is silent.
     fn warn(&self, first: Slot) {
         if self.slots.end <= first.0 {
             let (path, slots) = (self.path.display(), in_slots(&self.slots));
@@ -363,8 +364,8 @@ impl KeyMarks {
         KeyMarks(marks)
     }
 
-    /// Moves the marks into the store of a node. Refuses keys of which neither a mark nor the store
-    /// says where they signed, and those that moved elsewhere.
+    /// Moves the marks into a node's store. Rejects keys that have no record of where they signed in
+    /// either a mark or the store, and keys that moved elsewhere.
     pub(crate) fn move_into(self, safety: &mut SafetyStore, now_ms: u64) -> Result<()> {
         let mut floors = BTreeMap::<Validator, Slot>::new();
         for mark in &self.0 {
@@ -419,7 +420,7 @@ mod tests {
         SafetyStore::open(&path, BTreeMap::from([(ME, [7; 32])]), opening).unwrap()
     }
 
-    /// Whatever a crash leaves of a move, the next start ends it, at the greater mark.
+    /// Whatever a crash leaves of a move, the next start completes it at the greater mark.
     #[test]
     fn a_move_that_was_cut_off_is_ended_by_the_next_start() {
         let home = tempfile::tempdir().unwrap();
@@ -448,7 +449,7 @@ mod tests {
             KeyMarks::new(vec![mark(0), mark(1)])
         };
         let mut safety = store(home.path());
-        // Taken over, and only one of both spent; then the other signed as a file.
+        // Taken over, but only one of the two spent; then the other signed as a file.
         safety
             .take_over(&BTreeMap::from([(ME, Slot(5))]), 0)
             .unwrap();
@@ -465,7 +466,7 @@ mod tests {
         drop(safety);
         let mut safety = store(home.path());
         marks().move_into(&mut safety, 0).unwrap();
-        // Another folder has no part in it.
+        // Another folder is not involved.
         let refused = marks().move_into(&mut store(other.path()), 0).unwrap_err();
         assert!(refused.to_string().contains("the key moved elsewhere"));
         std::fs::remove_file(beside(&path(0), "mark")).unwrap();

@@ -1,4 +1,4 @@
-//! `alphorn merge`: aggregates over one message into one, overlaps as multiplicities.
+//! `alphorn merge`: aggregates over one message into one, with overlaps as multiplicities.
 
 use super::aggregate::read_public_keys;
 use super::combine::{About, Combination, combined, read_as, registry_keys};
@@ -118,7 +118,7 @@ fn is_proof(evidence: &[u8]) -> bool {
     )
 }
 
-/// Merges proofs to one of the union of their signers.
+/// Merges proofs into one of the union of their signers.
 fn merge_proofs<S: FileScheme>(
     args: &Args,
     combination: Combination<'_>,
@@ -176,10 +176,10 @@ fn merge_proofs<S: FileScheme>(
     combination.finish(&scheme, signed, &signers, evidence, about)
 }
 
-/// The signatures of lists, by key or by position, each with the file that it came from first.
+/// The signatures of lists, by key or by position, each with the first file that it came from.
 type ByPlace<'a> = BTreeMap<Place, (&'a PathBuf, Vec<u8>)>;
 
-/// How an aggregate names a signer.
+/// How an aggregate identifies a signer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Key(Vec<u8>),
@@ -250,7 +250,7 @@ fn read<S: FileScheme>(path: &Path) -> Result<(AggregateFile, Signers)> {
     Ok((file, signers))
 }
 
-/// The signers of either.
+/// Returns the signers of either.
 fn union(one: &Support, other: &Support) -> Support {
     let mut bits = Bitfield::new(one.len());
     for (position, _) in one.iter().chain(other.iter()) {
@@ -259,7 +259,7 @@ fn union(one: &Support, other: &Support) -> Support {
     Support::from_bits(bits)
 }
 
-/// The sum of both, signer by signer; of lists the union.
+/// Returns the sum of both, signer by signer; for lists the union.
 fn add<S: FileScheme>(signers: Signers, more: &Signers) -> anyhow::Result<Signers> {
     match (signers, more) {
         (Signers::Listed(mut signers), Signers::Listed(more)) => {

@@ -1,17 +1,17 @@
 //! The schemes as a file tool: keys, signatures and aggregates, files in, files out.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
-//! | [`scheme`], [`bls`], [`falcon`], [`xmss`] | what a scheme must be able to do, and those that do |
-//! | [`choice`] | which scheme a command is for |
-//! | [`verdict`] | what `verify` says of each file |
+//! | [`scheme`], [`bls`], [`falcon`], [`xmss`] | the interface of a scheme, and its implementations |
+//! | [`choice`] | the scheme of a command |
+//! | [`verdict`] | the verdict of `verify` on each file |
 //! | [`xmss_proof`], [`bundle`] | proofs of XMSS signatures as evidence, and bundles of them |
-//! | [`combine`] | what making an aggregate and merging have in common |
+//! | [`combine`] | common parts of aggregating and merging |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
 //! | [`validators`], [`marks`] | the public keys of a network, the keystores of a node; the marks that move into it |
-//! | [`secret`], [`input`], [`output`] | secrets in memory; reading with bounds; writing whole files |
+//! | [`secret`], [`input`], [`output`] | secrets in memory; bounded reading; atomic writing |
 
 pub(crate) mod aggregate;
 mod bls;
@@ -81,18 +81,18 @@ impl FileOptions {
         self.threads.map_or_else(cores, usize::from)
     }
 
-    /// The scheme, for what neither makes nor verifies proofs of Falcon.
+    /// Opens the scheme, for commands that neither make nor verify Falcon proofs.
     fn open<S: FileScheme>(&self) -> Result<S> {
         S::open(self, Proofs::default())
     }
 
-    /// Where the JSON object goes.
+    /// Returns the destination of the JSON object.
     fn sink(&self) -> Sink {
         Sink::new(self.json.clone())
     }
 
-    /// Writes the JSON object of a command. There is no seed: what is random comes from the
-    /// operating system.
+    /// Writes the JSON object of a command. There is no seed, as randomness comes from the operating
+    /// system.
     fn write<S: FileScheme>(
         &self,
         scheme: &S,
@@ -107,17 +107,17 @@ impl FileOptions {
     }
 }
 
-/// A path in a report, which is text.
+/// Formats a path for a report, which is text.
 pub(crate) fn shown(path: impl AsRef<Path>) -> String {
     path.as_ref().display().to_string()
 }
 
-/// Paths in a report.
+/// Formats paths for a report.
 fn all_shown<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
     paths.into_iter().map(shown).collect()
 }
 
-/// A table read from the left: names, hex digits and reasons. A width counts characters.
+/// Formats a left-aligned table of names, hex digits and reasons. Widths count characters.
 fn aligned(rows: &[Vec<String>]) -> String {
     let cell = |text: &String| printable(text, usize::MAX).replace('\n', "\\n");
     let rows = rows.iter().map(|row| row.iter().map(cell).collect());
@@ -130,7 +130,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths);
-        // A width of `format!` is at most 65,535.
+        // The maximum width of `format!` is 65,535.
         let padded =
             cells.map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.chars().count()));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
@@ -138,7 +138,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The header of a table.
+/// Builds the header of a table.
 fn header(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }

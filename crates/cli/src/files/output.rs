@@ -1,4 +1,4 @@
-//! Writing: whole files or none, nothing that exists is replaced unasked, and a key by a key alone.
+//! Writing files: whole or not at all, replacing nothing unless asked, and replacing a key only with a key.
 
 use crate::error::Result;
 use crate::overwrite::holds_key;
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tempfile::TempPath;
 
-/// Who may read a file that is written.
+/// The permissions of a written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Its owner alone: mode 0600. A key, which may replace another one.
+    /// Owner only: mode 0600. A key, which may replace another one.
     Private,
-    /// Everybody whom the umask allows.
+    /// As the umask allows.
     Public,
 }
 
-/// Files that are written beside their places and moved there together.
+/// Files that are written next to their final paths and moved there together.
 pub(super) struct Staged {
     force: bool,
     files: Arc<Mutex<Vec<(TempPath, PathBuf)>>>,
@@ -29,7 +29,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// No files yet. With `force`, existing files are replaced.
+    /// Starts with no files. With `force`, existing files are replaced.
     pub(super) fn new(force: bool) -> Self {
         Staged {
             force,
@@ -38,13 +38,14 @@ impl Staged {
         }
     }
 
-    /// From now on Ctrl-C and SIGTERM leave no temporary file, and wait for files that are moved.
+    /// From now on, Ctrl-C and SIGTERM leave no temporary file, and wait for files that are being moved.
     pub(super) fn remove_when_signalled(&self) -> Result<()> {
         crate::stop::empty_when_signalled(&self.files)
     }
 
-    /// Fails early if a place is taken: before a key is made for it. A key gives way to a key alone, and
-    /// a folder, a device, a pipe or a link to one never: moving a file to its name would take it away.
+    /// Fails early, before a key is made, if a path is taken. Only a key may replace a key. A folder, a
+    /// device, a pipe or a link to one is never replaced, since renaming a file to its path would
+    /// remove it.
     pub(super) fn check(&self, path: &Path, access: Access) -> Result<()> {
         let shown = path.display();
         let is_key = holds_key(path);
@@ -64,7 +65,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Writes the contents of one file beside its place.
+    /// Writes the contents of one file next to its final path.
     pub(super) fn add(&mut self, path: &Path, access: Access, bytes: &[u8]) -> Result<()> {
         self.check(path, access)?;
         if !self.places.insert(path.to_owned()) {
@@ -81,16 +82,16 @@ impl Staged {
             .tempfile_in(folder_of(path))
             .map_err(|error| not_beside(path, &error))
             .with_context(named)?;
-        // An error of the file alone does not name it.
+        // An I/O error of the file does not include its name.
         file.as_file_mut().write_all(bytes).with_context(named)?;
-        // The name must not reach the disk before the contents: a key would be lost.
+        // The name must not reach the disk before the contents, or a key would be lost.
         file.as_file().sync_all().with_context(named)?;
         files.push((file.into_temp_path(), path.to_owned()));
         Ok(())
     }
 
-    /// Replaces the contents of a file, the first of those that were added being number 0. Contents
-    /// of the same length need no more room on the disk.
+    /// Replaces the contents of a file; the first file added is number 0. Contents of the same length
+    /// need no more room on the disk.
     pub(super) fn rewrite(&mut self, number: usize, bytes: &[u8]) -> Result<()> {
         let files = locked(&self.files);
         let (temporary, path) = &files[number];
@@ -115,7 +116,7 @@ impl Staged {
                 temporary.persist_noclobber(&path)
             };
             if let Err(error) = moved {
-                // Files that replaced others stay: what was there before is gone.
+                // Files that replaced others stay, as their previous contents are gone.
                 if !self.force {
                     for path in &placed {
                         std::fs::remove_file(path).ok();
@@ -143,7 +144,7 @@ fn locked<T>(files: &Mutex<T>) -> MutexGuard<'_, T> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates a folder for keys, open to its owner alone, unless it is there.
+/// Creates a folder for keys that only its owner can access, unless it exists.
 pub(super) fn create_folder(folder: &Path) -> Result<()> {
     let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let new: Vec<&Path> = folder.ancestors().take_while(is_new).collect();
@@ -173,7 +174,7 @@ mod tests {
                 .unwrap();
         }
         set(0o300);
-        // For root it is open all the same.
+        // For root it is accessible all the same.
         let is_root = File::open(&folder).is_ok();
         let done = staged.commit();
         set(0o700);

@@ -1,4 +1,4 @@
-//! What the file tool asks of a signature scheme, and which schemes there are.
+//! The interface between the file tool and a signature scheme, and the list of schemes.
 
 use super::bls::Bls;
 use super::bundle::Entry;
@@ -36,32 +36,32 @@ pub(super) enum SchemeName {
     Xmss,
 }
 
-/// A command of the file tool, for whichever scheme.
+/// A command of the file tool, generic over the scheme.
 pub(super) trait Command {
-    /// Its options, which name the scheme.
+    /// Returns its options, which name the scheme.
     fn options(&self) -> &FileOptions;
 
-    /// How it makes and verifies proofs, if it does.
+    /// Returns how it makes and verifies proofs, if it does.
     fn proofs(&self) -> Proofs {
         Proofs::default()
     }
 
-    /// Files that may name the scheme, if the options do not; the first that does decides.
+    /// Returns the files that may name the scheme if the options do not; the first one that does decides.
     fn sources(&self) -> Result<Vec<PathBuf>>;
 
-    /// What it reads apart from [`Command::sources`].
+    /// Returns the files it reads in addition to [`Command::sources`].
     fn others(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// What it writes apart from its report, and never reads.
+    /// Returns the files it writes but never reads, apart from its report.
     fn outputs(&self) -> Result<Vec<PathBuf>>;
 
     /// Runs it.
     fn run_with<S: FileScheme>(&self) -> Result<()>;
 }
 
-/// Decodes each; names the first that cannot be.
+/// Decodes each entry; the error names the first one that fails to decode.
 pub(super) fn decode_each<T, E: ToString>(
     encoded: &[&[u8]],
     decode: impl Fn(&[u8]) -> std::result::Result<T, E>,
@@ -75,7 +75,7 @@ pub(super) fn decode_each<T, E: ToString>(
     encoded.iter().enumerate().map(decode).collect()
 }
 
-/// The files of a command, then those of keys.
+/// Returns the files of a command, followed by the key files.
 pub(super) fn with_keys<'a>(
     files: &[PathBuf],
     keys: impl IntoIterator<Item = &'a PathBuf>,
@@ -103,25 +103,25 @@ pub(super) fn dispatch(command: &impl Command) -> Result<()> {
     }
 }
 
-/// What an aggregate is.
+/// The form of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One signature, however many signers there are; their keys need proofs of possession.
+    /// One signature, regardless of the number of signers; their keys need proofs of possession.
     Sum,
-    /// The signatures of all signers, in their order.
+    /// The signatures of all signers, in order.
     List,
 }
 
-/// How long the evidence of a proof may be, behind its tag.
+/// Bounds on the length of a proof's evidence after its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProofLimits {
-    /// Bytes of each signer in front of the proof.
+    /// Bytes per signer in front of the proof.
     pub(super) beside_bytes: usize,
-    /// Bytes of the proof at most.
+    /// Maximum size of the proof in bytes.
     pub(super) proof_bytes_max: usize,
 }
 
-/// Signatures over one message, and their keys in the same order: positions in a registry.
+/// Signatures over one message, and their keys in the same order as positions in a registry.
 pub(super) struct ToProve<'a, K> {
     /// The keys.
     pub(super) keys: &'a [K],
@@ -129,47 +129,47 @@ pub(super) struct ToProve<'a, K> {
     pub(super) message: &'a [u8],
     /// The signatures.
     pub(super) signatures: &'a [&'a [u8]],
-    /// The slot, if keys sign once in each.
+    /// The slot, if keys sign once per slot.
     pub(super) slot: Option<u64>,
-    /// All keys of the file that names the signers; their own if they are listed.
+    /// All keys of the file that names the signers, or the signers' own keys if they are listed.
     pub(super) registry: &'a [K],
     /// Which of them signed.
     pub(super) support: &'a Support,
 }
 
-/// Proofs over one message, by positions in a registry.
+/// Proofs over one message, with signers as positions in a registry.
 pub(super) struct ToMerge<'a, K> {
     /// All keys of the file that names the signers.
     pub(super) registry: &'a [K],
-    /// The slot, if keys sign once in each.
+    /// The slot, if keys sign once per slot.
     pub(super) slot: Option<u64>,
     /// The message.
     pub(super) message: &'a [u8],
-    /// Who signed, and the evidence.
+    /// The signers and evidence of each piece.
     pub(super) pieces: &'a [(Support, Vec<u8>)],
     /// The files of the pieces.
     pub(super) paths: &'a [PathBuf],
 }
 
-/// The slots of a scheme whose keys sign once in each.
+/// Slot limits of a scheme whose keys sign once per slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotLimits {
-    /// Slots are below.
+    /// Exclusive upper bound on slots.
     pub(super) end: u64,
-    /// How many of them a key is made for; none if it signs in all.
+    /// Number of slots that a key is made for; none if it signs in all slots.
     pub(super) ranges: Option<SlotRanges>,
 }
 
 /// Numbers of slots that a key is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotRanges {
-    /// Slots of a key at most.
+    /// Maximum number of slots of a key.
     pub(super) key_max: u64,
-    /// Slots of an interop key at most: whoever reads its file makes its tree.
+    /// Maximum number of slots of an interop key: its tree is built by every process that reads its file.
     pub(super) interop_max: u64,
-    /// Slots of a key if nothing is said.
+    /// Default number of slots of a key.
     pub(super) key_default: u64,
-    /// Slots of an interop key if nothing is said.
+    /// Default number of slots of an interop key.
     pub(super) interop_default: u64,
 }
 
@@ -178,20 +178,20 @@ pub(super) struct SlotRanges {
 pub(super) struct PublicHalf {
     /// The public key.
     pub(super) public_key: Vec<u8>,
-    /// Proof that its owner has the secret key; empty if the scheme needs none.
+    /// Proof that the owner has the secret key; empty if the scheme needs none.
     pub(super) possession: Vec<u8>,
 }
 
-/// Why an entry of a list is refused.
+/// Why an entry of a list is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The bytes are no value of their kind.
+    /// The bytes do not decode.
     Malformed { index: usize, reason: String },
-    /// The proof of possession does not hold.
+    /// The proof of possession is invalid.
     Possession { index: usize },
 }
 
-/// A statement that a verification decides. There is a slot if keys sign once in each.
+/// A statement to be verified. It has a slot if keys sign once per slot.
 pub(super) enum Claim<'a, K> {
     /// One key signed.
     Single {
@@ -210,19 +210,19 @@ pub(super) enum Claim<'a, K> {
     },
 }
 
-/// What a key signs, and where its file is.
+/// What a key signs, and the path of its file.
 pub(super) struct ToSign<'a> {
     /// The file of the key.
     pub(super) path: &'a Path,
-    /// The slot, if keys sign once in each.
+    /// The slot, if keys sign once per slot.
     pub(super) slot: Option<u64>,
     /// The message.
     pub(super) message: &'a [u8],
 }
 
-/// A scheme whose keys, signatures and aggregates lie in files.
+/// A scheme whose keys, signatures and aggregates are stored in files.
 pub(super) trait FileScheme: Sized {
-    /// The name in files.
+    /// Name of the scheme in files.
     const NAME: &'static str;
     /// Bytes of a secret key in a keystore.
     const SECRET_BYTES: usize;
@@ -232,21 +232,21 @@ pub(super) trait FileScheme: Sized {
     const POSSESSION_BYTES: usize;
     /// Bytes of a signature.
     const SIGNATURE_BYTES: usize;
-    /// Bytes of a message, if only one length is signed.
+    /// Bytes of a message, if only one length can be signed.
     const MESSAGE_BYTES: Option<usize>;
-    /// What an aggregate is.
+    /// The form of an aggregate.
     const FORM: Form;
     /// How often one key may count in an aggregate.
     const MULTIPLICITY_MAX: u8;
-    /// Signers of an aggregate at most.
+    /// Maximum number of signers of an aggregate.
     const SIGNERS_MAX: usize;
-    /// The slots of a key, if it signs once in each.
+    /// The slot limits of a key, if it signs once per slot.
     const SLOTS: Option<SlotLimits>;
-    /// What proofs of aggregates may be; none if there are no proofs.
+    /// Limits on proofs of aggregates; none if there are no proofs.
     const PROOFS: Option<ProofLimits> = None;
-    /// Whether proofs merge.
+    /// Whether proofs can be merged.
     const MERGES: bool = false;
-    /// Whether a validator has a second key, which signs its duties.
+    /// Whether a validator has a second key that signs its duties.
     const DUTY_KEYS: bool = false;
     /// How keystores name the scheme, if they do.
     const DECLARED: Option<Declared> = None;
@@ -260,23 +260,24 @@ pub(super) trait FileScheme: Sized {
     type Key: Clone;
     /// A secret key that is ready to sign.
     type SecretKey;
-    /// What one signature takes beside the key.
+    /// What one signature needs in addition to the key.
     type Prepared;
 
-    /// The scheme with its options.
+    /// Opens the scheme with its options.
     fn open(options: &FileOptions, proofs: Proofs) -> Result<Self>;
 
     /// Kernels in use, for reports.
     fn kernels(&self) -> BTreeMap<&'static str, String>;
 
-    /// A new key from the operating system's random generator, for slots if keys have them.
+    /// Generates a key from the operating system's random generator, for the given slots if keys have
+    /// slots.
     fn generate(
         &self,
         slots: Option<Range<u64>>,
         bars: &mut Bars,
     ) -> Result<(Secret, Self::SecretKey)>;
 
-    /// As [`FileScheme::generate`], the key for duties in these slots.
+    /// Like [`FileScheme::generate`], for the key that signs duties in these slots.
     fn generate_duty(
         &self,
         _slots: Option<Range<u64>>,
@@ -285,31 +286,31 @@ pub(super) trait FileScheme: Sized {
         Err(anyhow!("{} signs duties with the key of votes", Self::NAME).into())
     }
 
-    /// The key of an interop validator, which everyone can compute.
+    /// Returns the key of an interop validator, which anyone can compute.
     fn interop(&self, index: u32, slots: Option<Range<u64>>) -> Result<(Secret, Self::SecretKey)>;
 
-    /// The key of a secret; an error says why the bytes are none. `path` is that of its file: what
-    /// lies beside it may save work.
+    /// Decodes the key of a secret; the error says why the bytes are invalid. `path` is that of its
+    /// file: files next to it may save work.
     fn secret_key(&self, secret: &Secret, path: &Path, bars: &mut Bars) -> Result<Self::SecretKey>;
 
-    /// Whether a key signs duties, and no votes.
+    /// Whether a key signs duties rather than votes.
     fn signs_duties(_key: &Self::SecretKey) -> bool {
         false
     }
 
-    /// The public half of a secret key.
+    /// Returns the public half of a secret key.
     fn public_half(&self, key: &Self::SecretKey) -> PublicHalf;
 
-    /// What a keystore says of its key, for a person.
+    /// Returns the human-readable description that a keystore holds of its key.
     fn about(key: &Self::SecretKey) -> About;
 
-    /// The key as one with a mark, if its keys have slots.
+    /// Returns the key as one with a mark, if keys have slots.
     fn marked(_key: &Self::SecretKey) -> Option<&dyn Marked> {
         None
     }
 
-    /// Adds the mark that a key at `path` signs by, if its keys have slots: none below `floor`. Without
-    /// a floor the key is new, and begins with its first slot.
+    /// Adds the mark of a key at `path`, if keys have slots, with no free slot below `floor`. Without a
+    /// floor the key is new and starts at its first slot.
     fn add_mark(
         key: &Self::SecretKey,
         path: &Path,
@@ -319,14 +320,15 @@ pub(super) trait FileScheme: Sized {
         Self::marked(key).map_or(Ok(()), |key| marks::add_mark(key, path, floor, staged))
     }
 
-    /// Adds what else lies beside a key at `path`.
+    /// Adds any other files stored next to a key at `path`.
     fn add_beside(_key: &Self::SecretKey, _path: &Path, _staged: &mut Staged) -> Result<()> {
         Ok(())
     }
 
-    /// Where a key at `path` may sign from now on, and the right to do so, which nobody else has as long
-    /// as it lives. No right if keys have no slots, if nothing there says so, or if what does is not to be
-    /// trusted and a `floor` is given; then the slot is what is known all the same.
+    /// Returns the slot from which a key at `path` may sign, and the exclusive right to do so, which
+    /// lasts as long as the returned value. There is no right if keys have no slots, if there is no
+    /// record at `path`, or if that record cannot be trusted and a `floor` is given. In the last case
+    /// the slot is still returned, as far as it is known.
     fn hold(
         &self,
         key: &Self::SecretKey,
@@ -336,8 +338,9 @@ pub(super) trait FileScheme: Sized {
         Self::marked(key).map_or(Ok((None, None)), |key| marks::hold(key, path, floor))
     }
 
-    /// The key has another place, and signs there from `floor` on. Takes the right away from the old
-    /// place, or says where nothing is known that the key signed below; returns the floor that holds.
+    /// Notes that the key has moved and signs from `floor` on at its new location. Revokes the right of
+    /// the old location or, where nothing is known of one, records that the key may have signed below
+    /// the floor; returns the floor in force.
     fn hand_over(
         &self,
         key: &Self::SecretKey,
@@ -347,7 +350,7 @@ pub(super) trait FileScheme: Sized {
         Self::marked(key).map_or(Ok(floor), |key| marks::hand_over(key, held, floor))
     }
 
-    /// What lies beside a key says of it.
+    /// Returns what the files next to a key say about it.
     fn describe_beside(path: &Path) -> Map<String, Value> {
         match Self::SLOTS {
             Some(_) => marks::describe(path),
@@ -355,8 +358,9 @@ pub(super) trait FileScheme: Sized {
         }
     }
 
-    /// Checks all that could refuse a signature and takes nothing away. Of keys that sign once in
-    /// each slot: the slot is free, and stays so for this process as long as the result lives.
+    /// Checks everything that could prevent a signature, without using anything up. For keys that sign
+    /// once per slot, it checks that the slot is free and reserves it for this process while the result
+    /// lives.
     fn prepare(&self, key: &Self::SecretKey, what: &ToSign<'_>) -> Result<Self::Prepared>;
 
     /// Signs in constant time. A slot is used up for good before the signature is returned.
@@ -367,10 +371,11 @@ pub(super) trait FileScheme: Sized {
         what: &ToSign<'_>,
     ) -> Result<Vec<u8>>;
 
-    /// Decodes public keys; names the first that is none.
+    /// Decodes public keys; the error names the first invalid one.
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<Self::Key>, Refusal>;
 
-    /// As [`FileScheme::decode_keys`], and every proof of possession holds, where the scheme has them.
+    /// Like [`FileScheme::decode_keys`], and also checks every proof of possession where the scheme has
+    /// them.
     fn decode_proven(
         &self,
         encoded: &[(&[u8], &[u8])],
@@ -379,33 +384,34 @@ pub(super) trait FileScheme: Sized {
         self.decode_keys(&keys)
     }
 
-    /// The evidence of an aggregate from one signature or evidence of each part, in the order of
-    /// the signers: a list of them, where they are not added. `None` if they cancel, which no honest ones do.
+    /// Combines one signature or piece of evidence per part, in the order of the signers, into the
+    /// evidence of an aggregate: a list, where they are not added. `None` if they cancel, which honest
+    /// ones never do.
     fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
         let mut evidence = vec![TAG_LIST];
         evidence.extend(parts.concat());
         Ok(Some(evidence))
     }
 
-    /// The evidence of a proof that all signatures exist. They hold: who calls this verified them.
+    /// Returns the evidence of a proof that all signatures exist. The caller must have verified them.
     fn prove(&self, _what: &ToProve<'_, Self::Key>) -> Result<Vec<u8>> {
         Err(anyhow!("--form proof: {} has no proofs", Self::NAME).into())
     }
 
-    /// The evidence of a proof that proofs hold, all of which are verified.
+    /// Returns the evidence of a proof that the given proofs hold; all of them are already verified.
     fn merge_proofs(&self, _what: &ToMerge<'_, Self::Key>) -> Result<Vec<u8>> {
         Err(anyhow!("proofs of {} do not merge", Self::NAME).into())
     }
 
-    /// Decides each claim exactly as if it were alone; `Err` says what is wrong. `groups` are the
-    /// lists of keys that claims name.
+    /// Decides each claim exactly as if it were alone; `Err` says what is wrong. `groups` are the key
+    /// lists that claims refer to.
     fn verify(
         &self,
         groups: &[Vec<Self::Key>],
         claims: &[Claim<'_, Self::Key>],
     ) -> Result<Vec<std::result::Result<(), String>>>;
 
-    /// Decides whether one proof holds for all entries of a bundle; entries name groups.
+    /// Decides whether one proof holds for all entries of a bundle; entries refer to groups.
     fn verify_bundle(
         &self,
         _groups: &[Vec<Self::Key>],

@@ -7,29 +7,29 @@ use std::path::Path;
 use unicode_normalization::UnicodeNormalization;
 use zeroize::Zeroizing;
 
-/// Bytes of a password file at most.
+/// Maximum size of a password file in bytes.
 const PASSWORD_BYTES_MAX: usize = 4096;
-/// Most bytes that one byte of UTF-8 becomes under NFKD: U+FDFA grows from 3 to 33. Reserved in
-/// advance, so that no buffer grows and leaves a copy behind.
+/// Maximum number of bytes that one byte of UTF-8 becomes under NFKD: U+FDFA grows from 3 to 33.
+/// Reserved in advance, so that no buffer grows and leaves a copy behind.
 const NFKD_GROWTH_MAX: usize = 11;
 
 /// A secret key as bytes, in the encoding of its scheme.
 pub(super) struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Takes bytes; they are wiped when the secret is dropped.
+    /// Takes ownership of bytes, which are wiped when the secret is dropped.
     pub(super) fn new(bytes: Vec<u8>) -> Self {
         Secret(Zeroizing::new(bytes))
     }
 
-    /// `length` bytes of the operating system's random generator.
+    /// Draws `length` bytes from the operating system's random generator.
     pub(super) fn random(length: usize) -> Result<Self> {
         let mut secret = Secret::new(vec![0; length]);
         fill_random(&mut secret.0)?;
         Ok(secret)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -42,18 +42,18 @@ pub(super) fn fill_random(bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// A password in the form that key derivation takes (EIP-2335, "Password requirements").
+/// A password in the form used for key derivation (EIP-2335, "Password requirements").
 pub(super) struct Password(Zeroizing<String>);
 
 impl Password {
-    /// NFKD, then without the control codes C0, C1 and Delete, in UTF-8.
+    /// Applies NFKD, then removes the control codes C0, C1 and Delete, in UTF-8.
     pub(super) fn from_text(text: &str) -> Self {
         let mut normal = Zeroizing::new(String::with_capacity(text.len() * NFKD_GROWTH_MAX));
         normal.extend(text.nfkd().filter(|c| !c.is_control()));
         Password(normal)
     }
 
-    /// Reads a password file, `-` for standard input; a final end of line is no part of it.
+    /// Reads a password file, `-` for standard input; a final newline is not part of it.
     pub(super) fn read(source: &Path, permissions: Permissions) -> Result<Self> {
         let bytes = input::read_secret(source, PASSWORD_BYTES_MAX, permissions)?;
         let text = std::str::from_utf8(&bytes)
@@ -61,7 +61,7 @@ impl Password {
         Ok(Password::from_text(text))
     }
 
-    /// As [`Password::read`] for a password that is to protect a key: not empty.
+    /// Like [`Password::read`], for a password that is to protect a key: it must not be empty.
     pub(super) fn read_new(source: &Path, permissions: Permissions) -> Result<Self> {
         let password = Password::read(source, permissions)?;
         if password.0.is_empty() {

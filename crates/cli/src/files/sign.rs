@@ -1,8 +1,8 @@
 //! `alphorn sign`: a message with one key or with many.
 //!
-//! Whatever can fail, fails before the first signature: a key that signs once in each slot would lose
-//! the slot. So all keys are opened and asked first, and each signature has its place on the disk,
-//! written with zeros, before there is one.
+//! Everything that can fail does so before the first signature, because a key that signs once per slot
+//! would otherwise lose the slot. So all keys are opened and checked first, and the disk space of each
+//! signature is reserved with zeros before it is made.
 
 use super::document::{
     Hex, MESSAGE_BYTES_MAX, Schema, SignatureFile, check_message, check_slot, to_json,
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a message in hex: the root that a vote is signed over.
 const ROOT_BYTES: usize = 32;
-/// Files that a process has open beside the marks of its keys, generously.
+/// A generous bound on open files in addition to the marks of the keys.
 const OPEN_FILES: u64 = 64;
 
 /// Sign a message with one key or with many
@@ -141,7 +141,7 @@ impl Command for Args {
         check_count("keys", self.key.len())?;
         let message = self.message.bytes()?;
         let places = places(self)?;
-        // Whose scheme asks for a slot is said by keys that are there.
+        // The keys must exist: they determine the scheme, and so whether a slot is needed.
         self.key
             .iter()
             .try_for_each(|key| input::check_there(key))?;
@@ -203,15 +203,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     dispatch(args)
 }
 
-/// A key of which nothing but its signature is missing.
+/// A key that is ready for its signature.
 struct Ready<'a, S: FileScheme> {
     path: &'a Path,
     pair: KeyPair<S>,
-    /// Taken by the signature.
+    /// Consumed by the signature.
     prepared: Option<S::Prepared>,
 }
 
-/// What a key at a path signs.
+/// Returns what a key at a path signs.
 fn to_sign<'a>(args: &Args, path: &'a Path, message: &'a [u8]) -> ToSign<'a> {
     ToSign {
         path,
@@ -220,7 +220,7 @@ fn to_sign<'a>(args: &Args, path: &'a Path, message: &'a [u8]) -> ToSign<'a> {
     }
 }
 
-/// Unlocks all keys, and asks each whether it may sign.
+/// Unlocks all keys, and checks that each may sign.
 fn prepare<'a, S: FileScheme>(
     scheme: &S,
     args: &'a Args,
@@ -250,17 +250,17 @@ fn prepare<'a, S: FileScheme>(
     Ok(all)
 }
 
-/// Lets the process have so many files open, as far as it may: the marks of all keys are.
+/// Raises the process's limit on open files as far as allowed, since the marks of all keys are open.
 fn allow_open_files(files: u64) {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < files) {
         limit.current = Some(limit.maximum.map_or(files, |maximum| maximum.min(files)));
-        // What is still too low is told by the file that does not open.
+        // If the limit is still too low, opening a file reports it.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }
 
-/// Where the signature of each key goes.
+/// Returns the path of each key's signature.
 fn places(args: &Args) -> Result<Vec<PathBuf>> {
     if let Some(out) = &args.place.out {
         only_one(args.key.len())?;

@@ -1,4 +1,4 @@
-//! Validators with keys of their own: the public keys of a network, and the keystores of a node.
+//! Validators with their own keys: the public keys of a network, and the keystores of a node.
 
 use super::bls::Bls;
 use super::document::{Document, Hex, PublicKeyEntry, PublicKeysFile, to_json};
@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Threads that keystores are opened with: a tree that was lost is made again.
+/// Threads used to open keystores: a lost tree is rebuilt.
 const THREADS: usize = 1;
 
 /// Where the keys of a node lie.
@@ -40,14 +40,14 @@ pub(crate) struct KeystoreOptions {
     insecure_key_permissions: bool,
 }
 
-/// A file of public keys. Those of BLS have proofs of possession, which are still to be verified.
+/// A file of public keys. Those of BLS have proofs of possession, which are not yet verified.
 pub(crate) struct PublicKeys {
     file: PublicKeysFile,
     path: PathBuf,
 }
 
 impl PublicKeys {
-    /// Reads a file as `alphorn keys new` writes it, of a scheme that networks have.
+    /// Reads a file as written by `alphorn keys new`, of a scheme that networks support.
     pub(crate) fn read(scheme: &str, path: &Path) -> Result<Self> {
         match scheme {
             "bls" => Self::read_of::<Bls>(path),
@@ -67,7 +67,7 @@ impl PublicKeys {
                 );
             }
         };
-        // All entries have one or none.
+        // Either all entries have one or none do.
         if S::DUTY_KEYS && file.keys.iter().any(|entry| entry.duty_key.0.is_empty()) {
             let name = S::NAME;
             return Err(anyhow!(
@@ -79,17 +79,17 @@ impl PublicKeys {
         Ok(PublicKeys { file, path })
     }
 
-    /// How many validators.
+    /// Returns the number of validators.
     pub(crate) fn len(&self) -> usize {
         self.file.keys.len()
     }
 
-    /// Writes the list anew.
+    /// Writes the list again.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         write_whole(path, &to_json(&self.file)?)
     }
 
-    /// The registry of keys of BLS, all of whose proofs hold.
+    /// Returns the registry of BLS keys, after checking all proofs of possession.
     pub(crate) fn bls(&self, exec: alphorn_exec::Exec<'_>) -> Result<alphorn_bls::Registry> {
         let named = || self.path.display().to_string();
         let keys = self.file.keys.iter();
@@ -111,14 +111,14 @@ impl PublicKeys {
         Ok(registry.with_context(named)?)
     }
 
-    /// The registry of keys of Falcon.
+    /// Returns the registry of Falcon keys.
     pub(crate) fn falcon(&self, kernel: alphorn_exec::Backend) -> Result<alphorn_falcon::Registry> {
         let scheme = Falcon::<FnDsa04>::with_threads(THREADS, kernel)?;
         let keys = self.decode(&scheme, Purpose::Vote)?;
         Ok(alphorn_falcon::Registry::new(keys))
     }
 
-    /// The registry of keys of XMSS, two of each validator.
+    /// Returns the registry of XMSS keys, two per validator.
     pub(crate) fn xmss(&self, kernel: alphorn_exec::Backend) -> Result<alphorn_xmss::Registry> {
         let scheme = Xmss::<CompactSet>::with_threads(THREADS, kernel)?;
         let votes = self.decode(&scheme, Purpose::Vote)?;
@@ -146,7 +146,8 @@ impl PublicKeys {
     }
 }
 
-/// Which key of a network: whose, and for what. Schemes with one key a validator have it for votes.
+/// Identifies a key of a network by validator and purpose. Schemes with one key per validator use it
+/// for votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     validator: Validator,
@@ -176,7 +177,7 @@ pub(crate) struct Hosted<'a> {
 type Unlocked<K> = BTreeMap<Place, (PathBuf, K)>;
 
 impl KeystoreOptions {
-    /// The secret keys of a node of a BLS network.
+    /// Returns the secret keys of a node in a BLS network.
     pub(crate) fn bls(
         &self,
         folder: &Path,
@@ -190,7 +191,7 @@ impl KeystoreOptions {
             .collect())
     }
 
-    /// The secret keys of a node of a Falcon network.
+    /// Returns the secret keys of a node in a Falcon network.
     pub(crate) fn falcon(
         &self,
         folder: &Path,
@@ -206,7 +207,7 @@ impl KeystoreOptions {
         Ok(signers)
     }
 
-    /// The secret keys of a node of an XMSS network, and the marks that lie beside them.
+    /// Returns the secret keys of a node in an XMSS network, and the marks next to them.
     pub(crate) fn xmss(
         &self,
         folder: &Path,
@@ -233,8 +234,8 @@ impl KeystoreOptions {
         Ok((signers, KeyMarks::new(marks)))
     }
 
-    /// The secret keys of a node: one keystore for each key of the validators that it hosts, and none
-    /// besides. A list of public keys may lie in the same folder.
+    /// Unlocks the secret keys of a node: exactly one keystore for each key of the validators that it
+    /// hosts. A list of public keys may be in the same folder.
     fn unlock<S: FileScheme>(
         &self,
         scheme: &S,
@@ -280,7 +281,7 @@ impl KeystoreOptions {
     }
 }
 
-/// Whose each public key is.
+/// Returns the validator and purpose of each public key.
 fn places(public: &PublicKeys) -> BTreeMap<&[u8], Place> {
     let mut places = BTreeMap::new();
     for (entry, v) in public.file.keys.iter().zip(0..) {
@@ -296,7 +297,7 @@ fn places(public: &PublicKeys) -> BTreeMap<&[u8], Place> {
     places
 }
 
-/// Refuses a folder that lacks keystores.
+/// Rejects a folder with missing keystores.
 fn check_all<S: FileScheme>(
     folder: &Path,
     hosted: Hosted<'_>,

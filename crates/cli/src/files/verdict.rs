@@ -1,23 +1,23 @@
-//! What `alphorn verify` says of each file.
+//! The verdict of `alphorn verify` on each file.
 
 use super::{aligned, header};
 use crate::text::printable;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Rows that a table shows without leaving out good files.
+/// Maximum number of rows for which a table includes valid files.
 const ROWS_MAX: usize = 64;
 
-/// Characters of a reason in a table: it may quote a file.
+/// Maximum length of a reason in a table, in characters: it may quote a file.
 const REASON_CHARS_MAX: usize = 1_000;
 
-/// What a file comes to.
+/// The result for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Valid,
-    /// Well-formed, and does not hold.
+    /// Well-formed, but does not hold.
     Invalid(String),
-    /// Malformed, or not to be decided.
+    /// Malformed, or undecidable.
     Refused(String),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Checked {
     pub(super) entries: Value,
 }
 
-/// All rows if they are few, else those that do not verify.
+/// Formats all rows if they are few, otherwise those that do not verify.
 pub(super) fn verdict_table(checked: &[Checked]) -> String {
     let all = checked.len() <= ROWS_MAX;
     let shown = checked

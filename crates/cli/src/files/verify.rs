@@ -1,4 +1,5 @@
-//! `alphorn verify`: signatures, aggregates, bundles and proofs of possession, a verdict for each file.
+//! `alphorn verify`: signatures, aggregates, bundles and proofs of possession, with a verdict for each
+//! file.
 
 use super::aggregate::read_public_keys;
 use super::bundle::{BundleFile, Entry, about};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Signers of all listed aggregates of one command at most.
+/// Maximum number of signers in all listed aggregates of one command.
 const LISTED_SIGNERS_MAX: usize = VALIDATORS_MAX as usize;
 /// Verify signatures, aggregates, bundles and proofs of possession; a verdict for each file
 #[derive(clap::Args, Debug)]
@@ -59,13 +60,13 @@ pub(crate) struct Args {
     trust_keys: bool,
 }
 
-/// A file of public keys whose keys may sign aggregates.
+/// A public key file whose keys may sign aggregates.
 struct Registry {
     digest: [u8; 32],
     position_of: BTreeMap<Vec<u8>, usize>,
 }
 
-/// A claim that is ready to be tested.
+/// A claim that is ready to be verified.
 enum Item<K> {
     Single {
         key: K,
@@ -83,7 +84,7 @@ enum Item<K> {
     },
 }
 
-/// What the files claim, as far as it is collected.
+/// The claims of the files, as far as they are collected.
 struct Work<'a, S: FileScheme> {
     scheme: &'a S,
     trust_keys: bool,
@@ -91,7 +92,7 @@ struct Work<'a, S: FileScheme> {
     /// Keys of the registries, then of the listed aggregates.
     groups: Vec<Vec<S::Key>>,
     listed_signers: usize,
-    /// Place of the file, and its claim.
+    /// The index of the file, and its claim.
     items: Vec<(usize, Item<S::Key>)>,
     verdicts: Vec<Verdict>,
 }
@@ -176,7 +177,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl<'a, S: FileScheme> Work<'a, S> {
-    /// Begins with the files of `--keys`; their proofs of possession hold, or there is an error.
+    /// Starts with the files of `--keys`. Errors if a proof of possession is invalid.
     fn new(scheme: &'a S, args: &Args) -> Result<Self> {
         let mut work = Work {
             scheme,
@@ -212,8 +213,8 @@ impl<'a, S: FileScheme> Work<'a, S> {
         Ok(work)
     }
 
-    /// Adds a file: its claim, or its verdict if that is clear. Returns its kind and the number of
-    /// its signers; single signatures go to `singles`.
+    /// Adds a file: its claim, or its verdict if that is already clear. Returns its kind and its number
+    /// of signers; single signatures go to `singles`.
     fn add(
         &mut self,
         place: usize,
@@ -265,7 +266,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
         }
     }
 
-    /// Adds the claim of an aggregate; returns the number of its signers.
+    /// Adds the claim of an aggregate; returns its number of signers.
     fn add_aggregate(
         &mut self,
         place: usize,
@@ -327,7 +328,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
         Ok(count)
     }
 
-    /// What a report says of the votes of the file that was added last, if that is a bundle.
+    /// Returns the report's entry for the votes of the last file added, if it is a bundle.
     fn entries_of(&self, place: usize) -> Value {
         match self.items.last() {
             Some((last, Item::Bundle { entries, .. })) if *last == place => {
@@ -337,7 +338,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
         }
     }
 
-    /// The group of the registry with a digest.
+    /// Returns the group of the registry with a digest.
     fn registry_of(&self, digest: &[u8; 32], keys: usize) -> std::result::Result<usize, Verdict> {
         let found = self
             .registries
@@ -359,7 +360,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
         Ok(group)
     }
 
-    /// The keys of listed signers, with possession proven unless keys are trusted.
+    /// Returns the keys of listed signers, with possession proven unless keys are trusted.
     fn listed_keys(
         &self,
         listed: &BTreeMap<Vec<u8>, u8>,
@@ -395,7 +396,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
             .collect()
     }
 
-    /// Adds the claims of single signatures, whose keys are decoded together if all are good.
+    /// Adds the claims of single signatures, whose keys are decoded together if all are valid.
     fn add_singles(&mut self, singles: Vec<(usize, SignatureFile)>) {
         let encoded: Vec<&[u8]> = singles
             .iter()
@@ -422,7 +423,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
         }
     }
 
-    /// Tests all claims together and gives the verdict of each file.
+    /// Verifies all claims together and returns the verdict of each file.
     fn decide(mut self) -> Result<Vec<Verdict>> {
         let (mut places, mut claims) = (Vec::new(), Vec::new());
         for (place, item) in &self.items {
@@ -468,7 +469,7 @@ fn public_keys(file: &PublicKeysFile) -> impl Iterator<Item = &[u8]> {
     file.keys.iter().map(|entry| &entry.public_key.0[..])
 }
 
-/// The keys of a file, every proof of possession verified.
+/// Returns the keys of a file, after verifying every proof of possession.
 pub(super) fn proven<S: FileScheme>(
     scheme: &S,
     file: &PublicKeysFile,
@@ -481,7 +482,7 @@ pub(super) fn proven<S: FileScheme>(
     scheme.decode_proven(&encoded)
 }
 
-/// Why an entry of a list is refused, in words.
+/// Explains in words why an entry of a list is rejected.
 pub(super) fn reason_of(refusal: &Refusal, what: &str) -> String {
     match refusal {
         Refusal::Malformed { index, reason } => format!("{what} {index}: {reason}"),

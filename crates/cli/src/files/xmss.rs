@@ -1,8 +1,7 @@
-//! XMSS in files: a key lies beside its tree, which saves time, and its mark, which it needs.
+//! XMSS in files: next to a key are its tree, which saves time, and its mark, which it needs.
 //!
-//! `key.json` holds the secret, `key.tree` the upper nodes of the key's tree, `key.mark` the first
-//! slot that is free. A lost tree is made again; without its mark, or with one that is not the last, a
-//! key does not sign.
+//! `key.json` holds the secret, `key.tree` the upper nodes of the key's tree, and `key.mark` the first
+//! free slot. A lost tree is rebuilt; without its mark, or with an outdated one, a key does not sign.
 
 use super::bundle::Entry;
 use super::document::in_slots;
@@ -35,7 +34,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// A parameter set as a type: sizes of files are constants of a scheme.
+/// A parameter set as a type, since file sizes are constants of a scheme.
 pub(super) trait SetType {
     const SET: Set;
     const NAME: &'static str;
@@ -78,7 +77,7 @@ impl<P: SetType> Xmss<P> {
         Exec::new(self.kernel, Some(&self.pool))
     }
 
-    /// The scheme on so many threads.
+    /// Builds the scheme with this many threads.
     pub(super) fn with_threads(threads: usize, kernel: Backend) -> Result<Self> {
         Ok(Xmss {
             pool: pool(threads)?,
@@ -88,7 +87,7 @@ impl<P: SetType> Xmss<P> {
         })
     }
 
-    /// A new key from the operating system's random generator, active in some indices.
+    /// Generates a key from the operating system's random generator, active at some indices.
     fn new_key(
         &self,
         purpose: Purpose,
@@ -104,7 +103,7 @@ impl<P: SetType> Xmss<P> {
         Ok((secret_of(&key), key))
     }
 
-    /// Runs what makes a tree with its progress shown.
+    /// Runs something that builds a tree, and shows its progress.
     fn shown<T>(bars: &mut Bars, total: u64, make: impl FnOnce(&(dyn Fn(u64) + Sync)) -> T) -> T {
         let bars = Mutex::new(bars);
         make(&|done| {
@@ -114,7 +113,7 @@ impl<P: SetType> Xmss<P> {
         })
     }
 
-    /// The signatures that a claim needs, or why it does not hold.
+    /// Returns the signatures that a claim needs, or why it does not hold.
     fn singles<'a>(
         groups: &'a [Vec<PublicKey>],
         claim: &'a Claim<'_, PublicKey>,
@@ -161,7 +160,7 @@ impl<P: SetType> Xmss<P> {
     }
 }
 
-/// A signature that is to hold.
+/// A signature to be verified.
 struct Wanted<'a> {
     key: &'a PublicKey,
     index: u32,

@@ -1,7 +1,7 @@
 //! Proofs as the evidence of aggregates in files.
 //!
-//! The registry of a proof is the file of public keys that the aggregate names; if it lists its signers,
-//! they are the registry, and all of them signed. Its number is 0.
+//! The registry of a proof is the public key file that the aggregate names. If the aggregate lists its
+//! signers, they are the registry, and all of them signed. Its number is 0.
 
 use super::bundle::Entry;
 use super::choice::Choice;
@@ -23,7 +23,7 @@ use std::path::Path;
 /// The number of all registries in files.
 pub(super) const NUMBER: u32 = 0;
 
-/// Proves signatures, which hold: whoever calls this verified them to name the bad files.
+/// Proves signatures. The caller has verified them, to report the bad files.
 pub(super) fn prove(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -57,26 +57,26 @@ pub(super) fn prove(
         message,
         signers: &signers,
     };
-    // A wrong proof would be found by whoever gets it, and its signatures are gone by then.
+    // A wrong proof would be noticed only by its recipient, and by then its signatures are gone.
     proofs
         .verify_evidence(exec, &registry, &claimed, &evidence)
         .map_err(|refused| Error::Check(format!("the new aggregate: {refused}")))?;
     Ok(evidence)
 }
 
-/// Refuses a proof of preset `small`, which no circuit verifies: it can be proved again with preset `fast`.
+/// Rejects a proof of preset `small`, which no circuit verifies. It can be proved again with preset `fast`.
 pub(super) fn check_fast(path: &Path, registry: usize, evidence: &[u8]) -> Result<()> {
     match preset_of_evidence(registry, evidence) {
         Some(preset) if preset == Preset::SMALL => {
             let what = "preset small; only proofs of preset fast merge";
             Err(anyhow!("{}: {what}", path.display()).into())
         }
-        // What has no known preset is refused with its header.
+        // An unknown preset is rejected with its header.
         _ => Ok(()),
     }
 }
 
-/// Merges proofs, all of which are verified.
+/// Merges proofs, all of which are already verified.
 pub(super) fn merge(set: Set, exec: Exec<'_>, what: &ToMerge<'_, PublicKey>) -> Result<Vec<u8>> {
     let proofs = Proofs::new(set, Preset::FAST);
     for ((_, evidence), path) in what.pieces.iter().zip(what.paths) {
@@ -92,7 +92,7 @@ pub(super) fn merge(set: Set, exec: Exec<'_>, what: &ToMerge<'_, PublicKey>) -> 
         .collect();
     let merged = proofs.merge_evidence(exec, &registry, slot, message, &pieces);
     merged.map_err(|error| match &error {
-        // A proof that does not hold is a failed check, not a wrong use.
+        // An invalid proof is a failed check, not a usage error.
         ProveError::Part {
             part,
             error: refused,
@@ -104,7 +104,7 @@ pub(super) fn merge(set: Set, exec: Exec<'_>, what: &ToMerge<'_, PublicKey>) -> 
     })
 }
 
-/// Verifies proofs; the registry of the last group is kept for the next claim.
+/// Verifies proofs; the registry of the last group is cached for the next claim.
 pub(super) struct Verifier<'a> {
     pub(super) set: Set,
     pub(super) exec: Exec<'a>,
@@ -112,7 +112,7 @@ pub(super) struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// Whether evidence proves that exactly the support signed; `group` is the place of `keys`.
+    /// Whether evidence proves that exactly the support signed; `group` is the index of `keys`.
     pub(super) fn verify(
         &mut self,
         group: usize,
@@ -149,7 +149,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Verifies that one proof holds for all entries of a bundle, each beside the place of its keys.
+/// Verifies that one proof holds for all entries of a bundle, each given with the index of its keys.
 pub(super) fn verify_bundle(
     set: Set,
     exec: Exec<'_>,
@@ -184,7 +184,7 @@ pub(super) fn verify_bundle(
         .map_err(|refused| refused.to_string())
 }
 
-/// Slot and message of a statement.
+/// Builds the statement from slot and message.
 pub(super) fn signed(
     slot: Option<u64>,
     message: &[u8],
@@ -201,23 +201,24 @@ pub(super) fn signed(
     ))
 }
 
-/// What a file with an aggregate of XMSS signatures holds.
+/// The content of a file with an aggregate of XMSS signatures.
 pub(crate) struct ProofFile {
     /// The parameter set.
     pub(crate) set: Set,
     /// The slot that was signed in.
     pub(crate) slot: Option<u64>,
-    /// What was signed, in hex digits.
+    /// The signed message, in hex digits.
     pub(crate) message: String,
-    /// Who signed, by positions in the registry: a file of public keys, or the signers themselves.
+    /// The signers, by positions in the registry: a public key file, or the signers themselves.
     pub(crate) signers: Bitfield,
-    /// The digest of the file of public keys; none if the signers are listed.
+    /// The digest of the public key file; none if the signers are listed.
     pub(crate) keys_digest: Option<[u8; 32]>,
-    /// Tag and proofs.
+    /// The tag and proofs.
     pub(crate) evidence: Vec<u8>,
 }
 
-/// The set that bytes of a file name; what is no file of XMSS is refused as one of the default set.
+/// Returns the set named in a file's bytes; anything that is not an XMSS file is rejected as one of the
+/// default set.
 fn named(bytes: &[u8]) -> Set {
     match scheme_of(bytes) {
         Some(Choice::Xmss(set)) => set,
@@ -225,7 +226,7 @@ fn named(bytes: &[u8]) -> Set {
     }
 }
 
-/// The set that a file names.
+/// Returns the set that a file names.
 pub(super) fn set_named(path: &Path) -> Result<Set> {
     Ok(named(&Opened::read(path, LIST_BYTES_MAX)?.bytes))
 }

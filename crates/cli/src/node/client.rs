@@ -1,4 +1,4 @@
-//! Questions to the interface of a node, over HTTP/1.0: one request a connection.
+//! Queries to the interface of a node over HTTP/1.0, one request per connection.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -6,26 +6,26 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long an answer may take that is waited for.
+/// Default time limit for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes of an answer.
+/// Maximum size of an answer in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// Where a node's interface is, and the token that it asks for.
+/// The address of a node's interface, and the token that it requires.
 pub(crate) struct Api {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
-    /// How long each step of an answer may take.
+    /// Time limit for each step of an answer.
     pub(crate) patience: Duration,
 }
 
 impl Api {
-    /// What a path says.
+    /// Returns the response body for a path.
     pub(crate) fn get(&self, path: &str) -> Result<String> {
         self.send(&format!("GET {path} HTTP/1.0\r\n\r\n"))
     }
 
-    /// Asks for something to be done.
+    /// Requests an action.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Result<String> {
         let (token, body) = (&self.token, body.to_string());
         let length = body.len();
@@ -34,7 +34,7 @@ impl Api {
         ))
     }
 
-    /// The status and the body of what a path says, whatever the status is.
+    /// Returns the status and the body for a path, whatever the status is.
     pub(crate) fn ask(&self, path: &str) -> Result<(u16, String)> {
         let answer = self.bytes(&format!("GET {path} HTTP/1.0\r\n\r\n"), ANSWER_BYTES_MAX)?;
         let (status, body) = parts(answer).with_context(|| format!("http://{}", self.address))?;
@@ -56,8 +56,8 @@ impl Api {
     }
 }
 
-/// The body of the answer to a request of HTTP/1.0, whose head and body have at most `bytes_max`
-/// together; each step may take `patience`.
+/// Returns the body of the answer to an HTTP/1.0 request. Its head and body together have at most
+/// `bytes_max`, and each step may take `patience`.
 pub(crate) fn fetch(
     address: SocketAddr,
     request: &str,
@@ -68,7 +68,7 @@ pub(crate) fn fetch(
     body(answer).with_context(|| format!("http://{address}"))
 }
 
-/// What is answered to a request, head and body.
+/// Sends a request and returns the answer, head and body.
 fn exchange(
     address: SocketAddr,
     request: &str,
@@ -87,7 +87,7 @@ fn exchange(
     answer().with_context(|| format!("http://{address}"))
 }
 
-/// The status and the body of an answer.
+/// Splits an answer into status and body.
 fn parts(mut answer: Vec<u8>) -> Result<(u16, Vec<u8>)> {
     const END: &[u8] = b"\r\n\r\n";
     let at = answer.windows(END.len()).position(|end| end == END);
@@ -97,7 +97,7 @@ fn parts(mut answer: Vec<u8>) -> Result<(u16, Vec<u8>)> {
     Ok((status.parse().context("no HTTP status")?, body))
 }
 
-/// The body of an answer that says 200.
+/// Returns the body of an answer with status 200.
 fn body(answer: Vec<u8>) -> Result<Vec<u8>> {
     let (status, body) = parts(answer)?;
     if status != 200 {

@@ -1,4 +1,4 @@
-//! The code in which a network broadcasts.
+//! The code with which a network broadcasts.
 
 use crate::calibration::{self, Kernel};
 use crate::error::Result;
@@ -30,7 +30,7 @@ impl BroadcastCode {
         }
     }
 
-    /// What headers call it.
+    /// Returns its name in headers.
     pub(crate) fn strategy(self) -> Strategy {
         match self {
             BroadcastCode::ReedSolomon => Strategy::Rs,
@@ -38,8 +38,8 @@ impl BroadcastCode {
         }
     }
 
-    /// The code with what it needs, and the kernels that it chose from: generators are made for a network
-    /// that uses them, once, some 0.1 s.
+    /// Builds the code, and returns the kernels that it chose from. Generators are made once, for a
+    /// network that uses them, in some 0.1 s.
     pub(super) fn make(self, common: &Plain) -> Result<(Code, Vec<Kernel>)> {
         match self {
             BroadcastCode::ReedSolomon => Ok((Code::Rs, Vec::new())),

@@ -1,7 +1,8 @@
-//! The files that say which network a node belongs to.
+//! The files that define the network a node belongs to.
 //!
-//! `config.yaml` holds what all nodes agree on, `nodes.yaml` who they are, where, and which
-//! validators each of them hosts. Unknown keys are errors, so that a slip is not silently a default.
+//! `config.yaml` holds what all nodes agree on; `nodes.yaml` lists the nodes, their addresses, and the
+//! validators that each one hosts. Unknown keys are errors, so that a typo does not silently fall back
+//! to a default.
 
 use super::code::BroadcastCode;
 use super::scheme::Layers;
@@ -20,60 +21,58 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The last second in which a network may begin: the year 2262, in which the nanoseconds of signed 64 bits
-/// end.
+/// The last second in which a network may start: in the year 2262, where signed 64-bit nanoseconds end.
 pub(crate) const GENESIS_TIME_MAX: u64 = 9_214_646_400;
-/// Most nodes of a network.
+/// Maximum number of nodes of a network.
 const NODES_MAX: usize = 4_096;
 
 /// `config.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", deny_unknown_fields)]
 pub(crate) struct NetworkFile {
-    /// Seconds since 1970 at which slot 0 begins.
+    /// Unix time in seconds at which slot 0 starts.
     pub(crate) genesis_time: u64,
     pub(crate) validator_count: u32,
     pub(crate) attestation_committee_count: u16,
     pub(crate) subcommittees_per_committee: u16,
-    /// Units of the level below in each unit, from the committee down, where there are not two levels of
-    /// evidence: `2,4` are committees of two groups of four cells.
+    /// Units of the level below in each unit, from the committee down, where there are not two levels
+    /// of evidence: `2,4` means committees of two groups of four cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) alphorn_fan_out: Option<FanOut>,
     pub(crate) aggregators_per_subcommittee: u16,
     pub(crate) collectors_per_committee: u16,
     /// `bls`, `falcon` or `xmss`.
     pub(crate) alphorn_scheme: String,
-    /// What aggregates and collections are: `list/list`, `list/proof` or `proof/proof`.
+    /// The form of aggregates and collections: `list/list`, `list/proof` or `proof/proof`.
     #[serde(default)]
     pub(crate) alphorn_layers: Layers,
-    /// The code of blocks and collections that are too long for gossip: `reed-solomon` or `rlnc`.
+    /// The code for blocks and collections that are too long for gossip: `reed-solomon` or `rlnc`.
     #[serde(default, skip_serializing_if = "BroadcastCode::is_default")]
     pub(crate) alphorn_broadcast_code: BroadcastCode,
-    /// What the fork choice does besides counting latest votes; `proposer-boost` if absent.
+    /// What the fork choice does in addition to counting latest votes; `proposer-boost` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) alphorn_fork_choice: Option<String>,
     /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
     pub(crate) alphorn_preset: String,
-    /// Slots for which interop keys with one-time indices are made.
+    /// Number of slots for which interop keys with one-time indices are made.
     pub(crate) alphorn_key_slots: u64,
-    /// The file beside this one with the public keys of the validators; none if they have interop
-    /// keys.
+    /// The file next to this one with the validators' public keys; none if they have interop keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) alphorn_keys: Option<String>,
 }
 
-/// A node of `nodes.yaml`.
+/// A node in `nodes.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NodeEntry {
     pub(crate) name: String,
     pub(crate) address: String,
-    /// The first validator that it hosts, how many, and the distance from one to the next.
+    /// The first validator that it hosts, the number of them, and the stride.
     pub(crate) first_validator: u32,
     pub(crate) validators: u32,
     #[serde(default = "one")]
     pub(crate) validator_step: u32,
-    /// The port of its HTTP interface, unless `--api-port` says otherwise.
+    /// The port of its HTTP interface, unless overridden by `--api-port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) api_port: Option<u16>,
 }
@@ -83,7 +82,7 @@ fn one() -> u32 {
 }
 
 impl NodeEntry {
-    /// The validators that it hosts, ascending.
+    /// Returns the validators that it hosts, in ascending order.
     pub(crate) fn hosted(&self) -> impl Iterator<Item = Validator> + Clone {
         let (first, step) = (self.first_validator, self.validator_step);
         (0..self.validators).map(move |i| Validator(first.saturating_add(i.saturating_mul(step))))
@@ -91,14 +90,14 @@ impl NodeEntry {
 }
 
 impl NetworkFile {
-    /// Reads `config.yaml` of a folder.
+    /// Reads `config.yaml` from a folder.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let network: Self = read(&folder.join("config.yaml"))?;
         network.check()?;
         Ok(network)
     }
 
-    /// Refuses what no node can run, as far as that needs no scheme.
+    /// Rejects settings that no node can run, as far as that needs no scheme.
     pub(crate) fn check(&self) -> Result<()> {
         if self.genesis_time > GENESIS_TIME_MAX {
             let time = self.genesis_time;
@@ -118,7 +117,7 @@ impl NetworkFile {
         Ok(())
     }
 
-    /// The fork choice; with a boost for the proposer if none is named.
+    /// Returns the fork choice; with proposer boost if none is named.
     fn fork_choice(&self) -> Result<Policy> {
         let Some(name) = &self.alphorn_fork_choice else {
             return Ok(Policy::default());
@@ -127,7 +126,7 @@ impl NetworkFile {
         Ok(name.parse().with_context(what)?)
     }
 
-    /// Refuses forms of aggregates and collections that the scheme does not have.
+    /// Rejects forms of aggregates and collections that the scheme does not support.
     fn check_layers(&self) -> Result<()> {
         let layers = self.alphorn_layers;
         let known: &[Layers] = match self.alphorn_scheme.as_str() {
@@ -150,7 +149,7 @@ impl NetworkFile {
         Ok(())
     }
 
-    /// The scheme as the network's identity names it.
+    /// Returns the scheme's name in the network's identity.
     pub(crate) fn scheme(&self) -> String {
         match self.alphorn_layers {
             Layers::ListList => self.alphorn_scheme.clone(),
@@ -183,14 +182,14 @@ impl NetworkFile {
         Ok(timing.context("config.yaml: ALPHORN_PRESET")?)
     }
 
-    /// What the protocol is run with; the network's identity is still to be put in.
+    /// Returns the protocol configuration, without the network's identity, which is filled in later.
     pub(crate) fn horn(&self, info: &SchemeInfo) -> Result<Config> {
         let mut horn = Config::new(self.layout()?, info);
         horn.timing = self.timing()?;
         horn.genesis = Time::from_millis(self.genesis_time.saturating_mul(1_000));
         horn.selection = Selection::Rank;
         horn.fork_choice = self.fork_choice()?;
-        // Whoever combines below a committee is as many as those who aggregate.
+        // Below a committee there are as many combiners as aggregators.
         for level in &mut horn.levels {
             level.publishers = self.aggregators_per_subcommittee;
         }
@@ -203,7 +202,7 @@ impl NetworkFile {
     }
 }
 
-/// Reads `nodes.yaml` of a folder: names, addresses and validators, each hosted once at most.
+/// Reads `nodes.yaml` from a folder: names, addresses and validators, each hosted at most once.
 pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<NodeEntry>> {
     let path = folder.join("nodes.yaml");
     let nodes: Vec<NodeEntry> = read(&path)?;
@@ -243,10 +242,11 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
     Ok(nodes)
 }
 
-/// The nodes of `--bootnodes`: each word an address, a node record, or a YAML file with a list of these.
+/// Returns the nodes of `--bootnodes`. Each word is an address, a node record, or a YAML file with a
+/// list of these.
 ///
 /// # Errors
-/// If a file cannot be read, or what stands there is neither.
+/// If a file cannot be read, or its content is neither.
 pub(crate) fn read_bootnodes(words: &[String]) -> Result<Vec<Address>> {
     let parse = |text: &str| text.trim().parse::<Address>();
     let mut nodes = Vec::new();
@@ -267,7 +267,7 @@ pub(crate) fn read_bootnodes(words: &[String]) -> Result<Vec<Address>> {
     Ok(nodes)
 }
 
-/// Writes a value as a YAML file that is not there yet.
+/// Writes a value to a new YAML file.
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_saphyr::to_string(value).map_err(|error| anyhow!("{error}"))?;
     crate::report::write_whole(path, text.as_bytes())

@@ -1,5 +1,5 @@
-//! What a node refuses to start with, because others could then speak in its name: a data folder that
-//! others may write in or that is elsewhere than it seems, and a key that is not the node's.
+//! What a node refuses to start with, because others could then act in its name: a data folder that
+//! others can write to or that is not where it appears to be, and a key that is not the node's.
 
 use super::files::NodeEntry;
 use super::{Args, start};
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 /// Files of a data folder that are opened by name.
 const FILES: [&str; 4] = ["safety.redb", "node.redb", "api.token", "summary.json"];
 
-/// Checks the data folder, if it is there.
+/// Checks the data folder, if it exists.
 ///
 /// # Errors
-/// If it is a symbolic link, or no folder, or others than its owner may write in it, or one of its files
-/// is a symbolic link.
+/// If it is a symbolic link or not a folder, or users other than its owner can write to it, or one of
+/// its files is a symbolic link.
 pub(super) fn check_data_folder(path: &Path) -> Result<()> {
-    // With a slash at its end a link would be followed.
+    // A trailing slash would make it follow a link.
     let path: PathBuf = path.components().collect();
     let shown = path.display();
     let found = match path.symlink_metadata() {
@@ -53,7 +53,7 @@ pub(super) fn check_data_folder(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the data folder, for its owner alone, or checks the one that is there.
+/// Creates the data folder, accessible only to its owner, or checks the existing one.
 ///
 /// # Errors
 /// Those of [`check_data_folder`], and of the system.
@@ -67,14 +67,14 @@ pub(super) fn data_folder(path: &Path) -> Result<()> {
     Ok(made.with_context(|| format!("--data-dir {}", path.display()))?)
 }
 
-/// Checks that the data folder can be made or, if it is there, files in it; leaves nothing.
+/// Checks that the data folder, or files in it if it exists, can be created; leaves nothing behind.
 pub(super) fn check_can_write(data_dir: &Path) -> Result<()> {
     let mut folders = data_dir.ancestors();
     let there = folders.find(|folder| folder.symlink_metadata().is_ok());
     check_place("--data-dir", data_dir, there.unwrap_or(Path::new(".")))
 }
 
-/// Checks that a file is not there and can be made; leaves none.
+/// Checks that a file does not exist and can be created; leaves nothing behind.
 pub(super) fn check_new(option: &str, file: Option<&Path>) -> Result<()> {
     let Some(file) = file else {
         return Ok(());
@@ -92,15 +92,15 @@ fn check_place(option: &str, path: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses one port for the HTTP interface and for the metrics: of two that listen there, the second would fail
-/// when the node has begun.
+/// Rejects a shared port for the HTTP interface and the metrics, as the second listener would fail
+/// after the node has started.
 pub(super) fn check_ports(args: &Args, own: &NodeEntry) -> Result<()> {
     let api = start::interface(args, own);
     let Some(metrics) = start::metrics_address(args) else {
         return Ok(());
     };
     let (one, other) = (api.ip(), metrics.ip());
-    // One for all addresses of IPv6 takes those of IPv4 too.
+    // A wildcard IPv6 address also covers IPv4 addresses.
     let has = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
     let is_one_address = one == other || has(one, other) || has(other, one);
     if metrics.port() == api.port() && metrics.port() != 0 && is_one_address {
@@ -110,10 +110,10 @@ pub(super) fn check_ports(args: &Args, own: &NodeEntry) -> Result<()> {
     Ok(())
 }
 
-/// The key of a node.
+/// Reads the key of a node.
 ///
 /// # Errors
-/// If it cannot be read, or `nodes.yaml` names another one for the node, under which others dial it.
+/// If it cannot be read, or `nodes.yaml` has another one for the node, under which others dial it.
 pub(super) fn key(path: &Path, own: &NodeEntry) -> Result<NodeKey> {
     let key = NodeKey::read(path, false)?;
     let named = own.address.parse::<Address>()?.id();
@@ -125,9 +125,9 @@ pub(super) fn key(path: &Path, own: &NodeEntry) -> Result<NodeKey> {
     Ok(key)
 }
 
-/// Has the system write no core file of this process, which would have secret keys in it. A system that
-/// hands cores to a program does so without a limit; where keys are not for everybody (`has_secrets`), none
-/// is made at all, and no process of another user's debugger reads this one's memory.
+/// Disables core files of this process, which would contain secret keys. A system that pipes cores to a
+/// program ignores the limit; so where keys are not public (`has_secrets`), core dumps are disabled
+/// altogether, and no process of another user's debugger can read this one's memory.
 pub(super) fn no_core_dumps(has_secrets: bool) {
     #[cfg(target_os = "linux")]
     {

@@ -1,4 +1,4 @@
-//! `alphorn lane`: the process of a prove lane. A node starts it; nobody else has a use for it.
+//! `alphorn lane`: the process of a prove lane. It is started by a node and has no other use.
 
 use super::scheme::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     layers: Layers,
 }
 
-/// The options that lead to a lane of this scheme.
+/// Returns the options that start a lane of this scheme.
 pub(super) fn options(scheme: &str, layers: Layers, kernel: &str) -> Vec<String> {
     let options = [
         "lane",
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Keys of one length, one after the other.
+/// Splits concatenated keys of equal length.
 fn split(
     bytes: &[u8],
     length: usize,

@@ -1,8 +1,8 @@
-//! The file of lean-quickstart that says who is in a network (`validator-config.yaml`), as it is written for
-//! the lean clients: names, keys, addresses and ports of the nodes, and how many validators each has.
+//! The lean-quickstart file that defines the members of a network (`validator-config.yaml`), as written for
+//! the lean clients: names, keys, addresses and ports of the nodes, and the number of validators of each.
 //!
-//! What it says of hash-based keys, of aggregators and of how it is deployed has no meaning here and is
-//! passed over; validators have the keys that the other options of `alphorn genesis` say.
+//! Its settings for hash-based keys, aggregators and deployment have no meaning here and are ignored;
+//! validators have the keys given by the other options of `alphorn genesis`.
 
 use super::files::read;
 use super::network::{Hosts, Place};
@@ -14,13 +14,13 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// Longest name of a node.
+/// Maximum length of a node's name in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
 /// `validator-config.yaml`.
 #[derive(Debug, Deserialize)]
 struct File {
-    /// `roundrobin`, or nothing.
+    /// `roundrobin`, or absent.
     shuffle: Option<String>,
     #[serde(default)]
     config: Config,
@@ -48,7 +48,7 @@ struct Fields {
     quic: u16,
 }
 
-/// What such a file says of a network.
+/// The network that such a file describes.
 pub(crate) struct Lean {
     pub(crate) places: Vec<Place>,
     pub(crate) validators: u32,
@@ -56,11 +56,11 @@ pub(crate) struct Lean {
 }
 
 impl Lean {
-    /// Reads the file. A node without a port for its interface has `api_port`, and one more for each node
+    /// Reads the file. A node without a port for its interface gets `api_port`, plus one for each node
     /// before it.
     ///
     /// # Errors
-    /// If it is none, or a node in it is none.
+    /// If the file or a node in it is invalid.
     pub(crate) fn read(path: &Path, api_port: u16, nodes_max: usize) -> Result<Self> {
         let file: File = read(path)?;
         Ok(file
@@ -96,7 +96,7 @@ impl File {
             if !names.insert(&node.name) {
                 return Err(anyhow!("two nodes have the name {}", node.name));
             }
-            // In turn where all have as many; one after the other where that cannot be.
+            // In turn where all have the same number; otherwise one after the other.
             let hosts = match is_even && self.shuffle.is_some() {
                 true => Hosts {
                     first: index,
@@ -127,7 +127,7 @@ impl Node {
         let name = &self.name;
         let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
         if !fits || name.starts_with('.') || !name.bytes().all(is_plain) {
-            // It names a folder.
+            // It is used as a folder name.
             return Err(anyhow!(
                 "must be 1 to {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`"
             ));

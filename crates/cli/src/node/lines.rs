@@ -1,10 +1,10 @@
-//! What a node says when it begins and when it ends: where it is, and what became of its duties.
+//! What a node prints when it starts and when it ends: its addresses, and the outcome of its duties.
 
 use alphorn_node::telemetry::{DutyCounts, Summary};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The page and the metrics of the interface at an address, as somebody on this machine opens them.
+/// Returns the links to the page and the metrics of the interface at an address, as opened on this host.
 pub(crate) fn links(api: SocketAddr) -> String {
     let ip = match api.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -15,7 +15,7 @@ pub(crate) fn links(api: SocketAddr) -> String {
     format!("page http://{at}/dashboard/, metrics http://{at}/metrics")
 }
 
-/// When slot 0 begins, or that it began: `genesis` in seconds since 1970.
+/// Describes when slot 0 starts or started: `genesis` in seconds since 1970.
 pub(crate) fn beginning(genesis: u64) -> String {
     match (UNIX_EPOCH + Duration::from_secs(genesis)).duration_since(SystemTime::now()) {
         Ok(left) => format!("slot 0 in {:.0} s", left.as_secs_f64()),
@@ -23,7 +23,7 @@ pub(crate) fn beginning(genesis: u64) -> String {
     }
 }
 
-/// Counts as a line tells them.
+/// Formats counts for a line.
 pub(crate) fn counted(all: &DutyCounts) -> String {
     let DutyCounts {
         done, late, missed, ..
@@ -31,7 +31,7 @@ pub(crate) fn counted(all: &DutyCounts) -> String {
     format!("{done} duties done, {late} late, {missed} missed")
 }
 
-/// The line at the end.
+/// Formats the final line.
 pub(super) fn last(summary: &Summary) -> String {
     format!(
         "{} ended in slot {}: {}; {} peers, head {}, finalised {}",

@@ -1,10 +1,10 @@
-//! How busy a network keeps this machine, said before it begins: what its schemes say that their operations
-//! cost on the kernel in use, times how often the nodes here do them in a slot.
+//! Predicts the load of a network on this host before it starts: the cost of each scheme operation on
+//! the kernel in use, times how often the nodes here perform it per slot.
 //!
-//! It is a prediction and no measurement. Messages, hashing and what other programs do are not in it, and
-//! votes that agree are: so a network just below the bound may still miss duties, and one above cannot
-//! work. Where a node hosts a part of the validators, units are counted as often as one of those who serve in
-//! them is expected here.
+//! This is a prediction, not a measurement. It covers votes that agree, but not messages, hashing or
+//! other programs. So a network just below the bound may still miss duties, and one above it cannot
+//! work. Where a node hosts some of the validators, each unit is counted as often as one of its servers
+//! is expected on this host.
 
 use super::files::NetworkFile;
 use super::scheme::{SchemeCosts, scheme_costs};
@@ -13,32 +13,32 @@ use crate::options::Plain;
 use alphorn_scheme::Op;
 use anyhow::anyhow;
 
-/// Above this share of the processors a warning is said: the rest is needed for what is not counted.
+/// Share of the processors above which a warning is printed; the rest is needed for what is not counted.
 const WARNED: f64 = 0.6;
-/// Above it nothing begins.
+/// Share of the processors above which nothing starts.
 const REFUSED: f64 = 1.0;
-/// A phase that takes so many times as long as until its results are wanted loses most of them: nothing begins.
+/// Ratio of a phase's duration to its deadline above which nothing starts, as most of its results are lost.
 const PHASE_REFUSED: f64 = 2.0;
 
-/// What the nodes of a network on this machine compute.
+/// What the nodes of a network compute on this host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Load {
     /// Share of all processor time.
     pub(crate) slot: f64,
-    /// By phase: its name, and the share of the processor time until its results are wanted.
+    /// For each phase its name, and its share of the processor time until its results are needed.
     pub(crate) phases: Vec<(String, f64)>,
 }
 
-/// The network and the machine that are asked about.
+/// The network and host to predict for.
 struct Question<'a> {
     network: &'a NetworkFile,
     costs: &'a dyn SchemeCosts,
-    /// Validators of each node on this machine.
+    /// Validators of each node on this host.
     hosts: &'a [u32],
     cores: usize,
 }
 
-/// Seconds of one core that a node with so many of the validators needs, by phase: votes, then one for each
+/// Returns the core seconds that a node with this many validators needs per phase: votes, then one per
 /// level, then the verification of what collectors made.
 fn seconds(question: &Question<'_>, hosted: u32) -> Result<Vec<f64>> {
     let layout = question.network.layout()?;
@@ -74,7 +74,7 @@ fn seconds(question: &Question<'_>, hosted: u32) -> Result<Vec<f64>> {
             ),
         };
         let signed = cost(Op::DutySign, count * publishers * part, 0.0);
-        // Votes are verified as they come.
+        // Votes are verified as they arrive.
         if level == 1 {
             phases[0] += verified;
             phases.push(served * made + signed);
@@ -104,7 +104,7 @@ impl Question<'_> {
                 *sum += seconds;
             }
         }
-        // From propose and vote on each level has a phase; what the last one makes has until the next votes.
+        // From propose and vote on, each level has a phase; the last one has until the next votes.
         let at = |index: usize| offsets.get(index).copied().unwrap_or(timing.slot_ms());
         let next_votes = timing.slot_ms() + at(1);
         let window_ms = |index: usize| match index {
@@ -127,8 +127,8 @@ impl Question<'_> {
         })
     }
 
-    /// The most validators, as many for each node as now in proportion, with which a warning would not be
-    /// said; none if not even one for each node would do.
+    /// Returns the largest number of validators, spread over nodes in today's proportion, that causes
+    /// no warning; none if even one per node is too many.
     fn validators_that_fit(&self) -> Option<u32> {
         let now = self.network.validator_count;
         let fits = |count: u32| {
@@ -146,7 +146,7 @@ impl Question<'_> {
             question.load().is_ok_and(|load| load.overload() <= 1.0)
         };
         let least = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX).max(1);
-        // Few validators are no layout of so many cells, so the search begins from above.
+        // A few validators cannot form a layout with this many cells, so the search starts from above.
         let (mut low, mut high) = (now / 2, now);
         while !fits(low) {
             (low, high) = (low / 2, low);
@@ -164,7 +164,7 @@ impl Question<'_> {
         Some(low)
     }
 
-    /// What would do instead.
+    /// Suggests an alternative.
     fn instead(&self, load: &Load) -> Result<String> {
         let slot_ms = self.network.timing()?.slot_ms() as f64;
         let seconds = (slot_ms / 1e3 * load.overload()).ceil();
@@ -180,19 +180,19 @@ impl Question<'_> {
 }
 
 impl Load {
-    /// The phase that leaves the least of its time.
+    /// Returns the phase with the least slack.
     fn busiest(&self) -> Option<&(String, f64)> {
         let phases = self.phases.iter();
         phases.max_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 
-    /// The greatest share of a phase's time that the phase takes.
+    /// Returns the greatest share of its time that a phase takes.
     fn phase(&self) -> f64 {
         self.busiest().map_or(0.0, |(_, share)| *share)
     }
 
-    /// How many times as much it is as goes without a warning: above 60 % of the processors, or above the time of
-    /// a phase, duties may be missed.
+    /// Returns the ratio to the load that passes without a warning. Above 60 % of the processors, or
+    /// above the time of a phase, duties may be missed.
     fn overload(&self) -> f64 {
         (self.slot / WARNED).max(self.phase())
     }
@@ -201,7 +201,7 @@ impl Load {
         self.slot > REFUSED || self.phase() > PHASE_REFUSED
     }
 
-    /// What is predicted, in a line.
+    /// Describes the prediction in one line.
     pub(crate) fn line(&self, cores: usize) -> String {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let busiest = self.busiest().map_or_else(String::new, |(name, share)| {
@@ -212,11 +212,11 @@ impl Load {
     }
 }
 
-/// Predicts how busy nodes with so many validators keep this machine: the load, and a warning if it is high.
-/// `known` is the scheme as it is known already, whose costs need not be measured again.
+/// Predicts the load of nodes with this many validators on this host, and a warning if it is high.
+/// `known` is the scheme if already known, whose costs need not be measured again.
 ///
 /// # Errors
-/// If it is more than the machine can do, with what would fit; not with `force`.
+/// If the load exceeds the host's capacity; the error says what would fit. Not with `force`.
 pub(crate) fn predict(
     network: &NetworkFile,
     known: Option<&dyn SchemeCosts>,
@@ -237,7 +237,7 @@ pub(crate) fn predict(
             return Ok((load, None));
         }
     }
-    // What would fit has other layouts, of which it must be asked.
+    // What would fit has other layouts, for which the scheme must be queried again.
     let costs = scheme_costs(network, common)?;
     let question = Question {
         network,
@@ -271,7 +271,7 @@ mod tests {
     use alphorn_scheme::model::{CostTable, Model};
     use alphorn_types::Layout;
 
-    /// A scheme whose operations cost so many microseconds for each input.
+    /// A scheme whose operations cost this many microseconds per input.
     struct Flat(u64);
 
     impl SchemeCosts for Flat {
@@ -312,14 +312,14 @@ mod tests {
         }
     }
 
-    /// One node with all of a network of 256: 256 votes signed and verified, 4 cells of 64 aggregated, and
-    /// so on, at a millisecond each.
+    /// One node with a whole network of 256: 256 votes signed and verified, 4 cells of 64 aggregated,
+    /// and so on, at a millisecond each.
     #[test]
     fn what_is_done_in_a_slot_is_counted() {
         let network = network(256);
         let load = question(&network, &Flat(1_000), &[256]).load().unwrap();
         let ms: Vec<f64> = load.phases.iter().map(|(_, share)| share * 2.0).collect();
-        // Windows of 0.8 s, and of 2.4 s from the collections on to the next votes.
+        // Windows of 0.8 s, and of 2.4 s from the collections to the next votes.
         let expected = [
             512.0 / 800.0,
             (256.0 + 8.0) / 800.0,
@@ -340,7 +340,7 @@ mod tests {
         let judged = |us, force| judge(&question(&network, &Flat(us), &[64; 4]), force);
         let (load, warning) = judged(10, false).unwrap();
         assert!(load.slot < 0.1 && warning.is_none(), "{load:?}");
-        // Votes take longer than their time, the slot as a whole does not.
+        // Votes take longer than their phase, but the slot as a whole does not.
         let (load, warning) = judged(3_000, false).unwrap();
         assert!(
             load.slot < WARNED && (1.0..2.0).contains(&load.phase()),
@@ -357,7 +357,7 @@ mod tests {
         for part in [" validators, slots of ", " cores would do", "--force"] {
             assert!(text.contains(part), "{text}");
         }
-        // What is named does fit.
+        // The suggested number does fit.
         let count = warning.unwrap();
         let count = count.split("missed: ").nth(1).unwrap();
         let count: u32 = count.split(' ').next().unwrap().parse().unwrap();

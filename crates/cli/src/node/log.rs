@@ -1,4 +1,4 @@
-//! The log of a node: events of `tracing`, as lines of text or of JSON.
+//! The log of a node: `tracing` events, as lines of text or of JSON.
 
 use crate::report::Sink;
 use tracing::level_filters::LevelFilter;
@@ -7,7 +7,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{Registry, fmt};
 
-/// Lines that wait for whoever reads them; what comes beyond is left out.
+/// Maximum number of lines queued for a slow reader; further lines are dropped.
 const LINES_MAX: usize = 4_096;
 
 /// What a node writes in its log, and how.
@@ -44,7 +44,7 @@ enum Level {
 }
 
 impl LogOptions {
-    /// The same options on the command line of a node.
+    /// Returns the same options for the command line of a node.
     pub(crate) fn words(self) -> [String; 4] {
         [
             "--log-format".to_owned(),
@@ -54,15 +54,16 @@ impl LogOptions {
         ]
     }
 
-    /// Begins the log of this process: on standard output, or on standard error if that is taken.
-    /// It ends, and is written out, when what this gives is dropped. Nobody waits for who reads it.
+    /// Starts the log of this process: on standard output, or on standard error if standard output is
+    /// taken. It ends, and is flushed, when the returned guard is dropped. No thread blocks on a slow
+    /// reader.
     pub(crate) fn begin(self, quiet: bool, sink: &Sink) -> WorkerGuard {
         let lines = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX);
         let (writer, guard) = match sink.is_stdout() {
             true => lines.finish(std::io::stderr()),
             false => lines.finish(std::io::stdout()),
         };
-        // A process has one log, and begins it here alone.
+        // A process has one log, and it is started only here.
         let _ = tracing::subscriber::set_global_default(self.subscriber(quiet, writer));
         guard
     }
@@ -83,13 +84,13 @@ impl LogOptions {
             Format::Text => lines.boxed(),
             Format::Json => lines.json().flatten_event(true).boxed(),
         };
-        // Libraries say what peers have them say.
+        // Peers can influence what libraries log.
         let own = Targets::new().with_target("alphorn", level);
         tracing_subscriber::registry().with(lines.with_filter(own))
     }
 }
 
-/// A value as it stands on a command line; none of these is hidden.
+/// Returns a value as written on a command line; none of these is hidden.
 fn word(value: impl clap::ValueEnum) -> String {
     let value = value.to_possible_value();
     value.map_or_else(String::new, |value| value.get_name().to_owned())
@@ -115,7 +116,7 @@ mod tests {
         }
     }
 
-    /// What is written of a slot, a peer, a warning and a library.
+    /// Returns what is logged of a slot, a peer, a warning and a library.
     fn log(log_format: Format, log_level: Level, quiet: bool) -> String {
         let written = Written::default();
         let (writer, guard) = NonBlockingBuilder::default().finish(written.clone());

@@ -29,9 +29,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Above it no message is longer: nothing is broadcast.
+/// Maximum of this option: no message is longer, so above it nothing is broadcast.
 const ABOVE_BYTES_MAX: u32 = 16 << 20;
-/// The port of an interface, if neither its node nor nodes.yaml says one.
+/// Default port of an interface, if neither the node's options nor nodes.yaml specify one.
 const API_PORT: u16 = 5052;
 /// The default.
 const ABOVE_BYTES: u32 = alphorn_node::cast::ABOVE_BYTES as u32;
@@ -151,17 +151,17 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// A node that is to begin, or what is asked of one that runs: the options of the first are demanded where
-/// nothing is asked, which the derivation of the parser cannot say.
+/// A node to start, or a query to a running one. The node's options are required unless it is a query,
+/// which the parser's derive cannot express.
 #[derive(Debug)]
 pub(crate) enum NodeCommand {
-    /// Begin.
+    /// Starts a node.
     Begin(Box<Args>),
-    /// How it is.
+    /// Queries the state of a running one.
     Status(status::Args),
 }
 
-/// The name of that question.
+/// The name of that query.
 pub(crate) const STATUS: &str = "status";
 
 impl clap::FromArgMatches for NodeCommand {
@@ -232,7 +232,7 @@ pub(crate) fn run(command: &NodeCommand) -> Result<()> {
 }
 
 fn begin(args: &Args) -> Result<()> {
-    // Before any keystore is opened, in a rehearsal as well.
+    // Done before any keystore is opened, in a rehearsal as well.
     guard::no_core_dumps(args.keys.keystores.is_some());
     let network = NetworkFile::read(&args.genesis)?;
     let nodes = read_nodes(&args.genesis, &network)?;
@@ -269,7 +269,7 @@ fn begin(args: &Args) -> Result<()> {
     }
 }
 
-/// The files that a start reads, but for keystores, which nothing writes over.
+/// Returns the files that are read at startup, except for keystores, which are never overwritten.
 fn files_read(args: &Args, network: &NetworkFile) -> Vec<PathBuf> {
     let names = ["config.yaml", "nodes.yaml"].into_iter();
     let names = names.chain(network.alphorn_keys.as_deref());
@@ -282,7 +282,7 @@ fn files_read(args: &Args, network: &NetworkFile) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How long the interop keys of one validator take to make on one core.
+/// Returns how long it takes to make one validator's interop keys on one core.
 pub(crate) fn key_time(scheme: &str, slots: u64, common: &Plain) -> Result<Duration> {
     let began = Instant::now();
     match scheme {
@@ -293,7 +293,7 @@ pub(crate) fn key_time(scheme: &str, slots: u64, common: &Plain) -> Result<Durat
             let exec = alphorn_exec::Exec::new(common.kernel(&alphorn_stark::KERNELS)?, None);
             alphorn_xmss::Signers::interop(Set::Compact, 1, 0..slots, exec)?;
         }
-        // Some microseconds.
+        // A few microseconds.
         _ => {}
     }
     Ok(began.elapsed())

@@ -1,4 +1,4 @@
-//! The options that say what a network is, and the files that follow from them.
+//! The options that define a network, and the files derived from them.
 
 use super::code::BroadcastCode;
 use super::files::{NetworkFile, NodeEntry, write};
@@ -55,7 +55,7 @@ pub(crate) struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    /// Length of the slot and its phases.
+    /// Returns the length of the slot and its phases.
     ///
     /// # Errors
     /// If no slot has as many phases as there are levels.
@@ -77,7 +77,7 @@ impl NetworkOptions {
         }
     }
 
-    /// Validators in all.
+    /// Returns the total number of validators.
     pub(crate) fn validators(&self) -> u32 {
         let default = match self.scheme.as_str() {
             "bls" => 256,
@@ -87,7 +87,7 @@ impl NetworkOptions {
         self.validators.unwrap_or(default)
     }
 
-    /// `config.yaml` of the network, checked as each of `nodes` nodes will.
+    /// Returns `config.yaml` of the network, validated as each of `nodes` nodes will do.
     pub(crate) fn file(&self, nodes: u16, key_slots: u64, common: &Common) -> Result<NetworkFile> {
         let validators = self.validators();
         if validators < u32::from(nodes) {
@@ -106,7 +106,7 @@ impl NetworkOptions {
             genesis_time: 0,
             validator_count: validators,
             attestation_committee_count: self.committees.unwrap_or(committees),
-            // What no committee can have is named with the layout.
+            // Impossible committee sizes are reported with the layout.
             subcommittees_per_committee: cells.unwrap_or(u16::MAX),
             alphorn_fan_out: self.fan_out.clone(),
             aggregators_per_subcommittee: self.aggregators,
@@ -131,7 +131,7 @@ pub(crate) struct Made {
     pub(crate) id: NodeId,
 }
 
-/// Validators that a node hosts: the first, how many, and the distance from one to the next.
+/// Validators that a node hosts: the first, the number of them, and the stride.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hosts {
     pub(crate) first: u32,
@@ -139,7 +139,7 @@ pub(crate) struct Hosts {
     pub(crate) step: u32,
 }
 
-/// A node that is to be: its name and key, where it listens for peers, and where its interface will be.
+/// A planned node: its name and key, the address where it listens for peers, and that of its interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) name: String,
@@ -151,7 +151,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The node of an index, with a key of its own.
+    /// Returns the node of an index, with a new key.
     pub(crate) fn new(index: usize, peers: SocketAddr, api: SocketAddr) -> Self {
         Place {
             name: format!("node-{index}"),
@@ -164,8 +164,8 @@ impl Place {
 }
 
 /// Writes the files of a network into an empty folder: `config.yaml`, `nodes.yaml`, the key of each
-/// node, and the list of what Prometheus is to read. Validators take turns to propose, and the nodes
-/// take turns to host them, unless their places say otherwise.
+/// node, and the target list for Prometheus. Validators take turns proposing, and the nodes host them
+/// in turn unless specified otherwise.
 pub(crate) fn write_network(
     folder: &Path,
     network: &NetworkFile,
@@ -203,7 +203,7 @@ pub(crate) fn write_network(
     write(&folder.join("config.yaml"), network)?;
     let entries: Vec<&NodeEntry> = made.iter().map(|made| &made.node).collect();
     write(&folder.join("nodes.yaml"), &entries)?;
-    // For the file discovery of Prometheus.
+    // For Prometheus file-based discovery.
     let targets = made.iter().zip(places).map(|(made, place)| {
         serde_json::json!({
             "targets": [place.api.to_string()],

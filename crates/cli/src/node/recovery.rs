@@ -1,4 +1,4 @@
-//! Where a node begins if not at genesis, and what it does about files that are not as it left them.
+//! Where a node starts if not at genesis, and how it handles files that are not as it left them.
 
 use super::client;
 use super::start::Start;
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// How long each step of fetching a checkpoint may take.
+/// Time limit for each step of fetching a checkpoint.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where a node begins if not at genesis, and what it does about files that are not as it left them
@@ -44,7 +44,7 @@ pub(crate) struct RecoveryOptions {
     pub(crate) resume_signing: bool,
 }
 
-/// A checkpoint that is one of the network.
+/// A checkpoint that belongs to the network.
 pub(super) struct Checked {
     slot: u64,
     digest: [u8; 32],
@@ -68,7 +68,7 @@ impl fmt::Display for Checked {
     }
 }
 
-/// A checkpoint as it came.
+/// A checkpoint as received.
 pub(super) struct Fetched<'a> {
     origin: &'a str,
     bytes: Vec<u8>,
@@ -77,10 +77,10 @@ pub(super) struct Fetched<'a> {
 }
 
 impl Fetched<'_> {
-    /// What is in it.
+    /// Decodes its content.
     ///
     /// # Errors
-    /// If it is none, or one of another network.
+    /// If it is not a checkpoint, or belongs to another network.
     pub(super) fn read(self, machine: &Horn) -> Result<Checked> {
         let anchor = machine.read_anchor(&self.bytes);
         let anchor = anchor.with_context(|| format!("--checkpoint {}", self.origin))?;
@@ -94,8 +94,8 @@ impl Fetched<'_> {
 }
 
 impl RecoveryOptions {
-    /// The checkpoint to begin with, if one is given, before anything in it is read: its digest is checked
-    /// if it is known.
+    /// Fetches the initial checkpoint, if one is given, without reading its content: its digest is
+    /// checked if known.
     pub(super) fn fetched(&self) -> Result<Option<Fetched<'_>>> {
         let Some(origin) = &self.checkpoint else {
             return Ok(None);
@@ -131,7 +131,7 @@ impl RecoveryOptions {
         }))
     }
 
-    /// The checkpoint to begin with, if one is given: its digest is printed.
+    /// Returns the initial checkpoint, if one is given, and prints its digest.
     pub(super) fn checkpoint(&self, machine: &Horn) -> Result<Option<Bytes>> {
         let Some(fetched) = self.fetched()? else {
             return Ok(None);
@@ -153,7 +153,7 @@ impl RecoveryOptions {
         Ok(Some(read.bytes))
     }
 
-    /// Opens the two files of a folder: what they know of each other is compared.
+    /// Opens the two files of a folder, and compares what they know of each other.
     pub(super) fn open(&self, folder: &Path, start: Start) -> Result<(SafetyStore, Blocks)> {
         let accept_new = self.accept_new_safety_file;
         let opened = Folder::open(folder, start.ids, start.opening, accept_new)?;

@@ -72,8 +72,8 @@ pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_exec::Backend) -> Xmss
     }
 }
 
-/// What a process of a network makes before its first slot, so that no merge waits for it; its memory is
-/// part of what a process takes when it is ready.
+/// Builds what a network process needs before its first slot, so that no merge has to wait for it; its
+/// memory is part of what a process uses when it is ready.
 pub(crate) fn make_circuits(layers: Layers) {
     match layers {
         Layers::ListList | Layers::ListProof => {}
@@ -81,12 +81,13 @@ pub(crate) fn make_circuits(layers: Layers) {
     }
 }
 
-/// What is asked of the scheme of a network before it begins.
+/// Scheme queries needed before a network starts.
 pub(crate) trait SchemeCosts {
-    /// What the roles know of it.
+    /// Returns what the roles know about it.
     fn info(&self, layout: &Layout) -> SchemeInfo;
 
-    /// What an operation costs on the kernel in use, in nanoseconds of one core ([`Scheme::cost`]).
+    /// Returns the cost of an operation on the kernel in use, in nanoseconds of one core
+    /// ([`Scheme::cost`]).
     fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64;
 }
 
@@ -100,7 +101,7 @@ impl<S: Scheme> SchemeCosts for S {
     }
 }
 
-/// The scheme of a network.
+/// Returns the scheme of a network.
 pub(crate) fn scheme_costs(network: &NetworkFile, common: &Plain) -> Result<Box<dyn SchemeCosts>> {
     let layers = network.alphorn_layers;
     match network.alphorn_scheme.as_str() {
@@ -123,12 +124,12 @@ pub(crate) fn scheme_costs(network: &NetworkFile, common: &Plain) -> Result<Box<
     }
 }
 
-/// What the roles know of the scheme of a network.
+/// Returns what the roles know about the scheme of a network.
 pub(crate) fn info(network: &NetworkFile, common: &Plain) -> Result<SchemeInfo> {
     Ok(scheme_costs(network, common)?.info(&network.layout()?))
 }
 
-/// The error of a scheme that there is not.
+/// Returns the error for an unknown scheme.
 fn unknown(scheme: &str) -> Error {
     anyhow!("config.yaml: ALPHORN_SCHEME {scheme}, must be bls, falcon or xmss").into()
 }
@@ -137,8 +138,7 @@ fn id(key: &[u8]) -> KeyId {
     Sha256::digest(key).into()
 }
 
-/// How the processes of prove lanes are started, if there shall be any: jobs that make proofs run
-/// there.
+/// Returns how to start the processes of prove lanes, if there are any: jobs that make proofs run there.
 fn child(
     args: &Args,
     network: &NetworkFile,
@@ -157,8 +157,7 @@ fn child(
     }))
 }
 
-/// The public keys of a network whose validators have keys of their own, and where those of this node
-/// lie.
+/// The public keys of a network whose validators have their own keys, and the location of this node's keys.
 struct Own<'a> {
     public: PublicKeys,
     options: &'a KeystoreOptions,
@@ -176,7 +175,7 @@ impl Own<'_> {
     }
 }
 
-/// None if validators have interop keys.
+/// Returns none if validators have interop keys.
 fn own<'a>(args: &'a Args, network: &NetworkFile, node: &'a NodeEntry) -> Result<Option<Own<'a>>> {
     let Some(name) = &network.alphorn_keys else {
         return Ok(None);
@@ -200,12 +199,13 @@ fn own<'a>(args: &'a Args, network: &NetworkFile, node: &'a NodeEntry) -> Result
     }))
 }
 
-/// Opens the keystores of a node as its start does, and counts the validators whose keys it then has;
+/// Opens the keystores of a node as at startup, and returns the number of validators whose keys it then
+/// has;
 /// none where validators have interop keys.
 ///
 /// # Errors
-/// Those of a start: public keys that do not hold, a wrong password, a keystore that is lacking or not
-/// the node's.
+/// The same as at startup: invalid public keys, a wrong password, or a keystore that is missing or does
+/// not belong to the node.
 pub(super) fn open_keystores(
     args: &Args,
     network: &NetworkFile,
@@ -233,10 +233,10 @@ pub(super) fn open_keystores(
     Ok(own.validators.len())
 }
 
-/// The scheme of a network, with its keys.
+/// Builds the scheme of a network, with its keys.
 ///
 /// # Errors
-/// Keys that cannot be had, and a scheme that there is not.
+/// If keys cannot be loaded or the scheme does not exist.
 pub(super) fn parts(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
     match network.alphorn_scheme.as_str() {
         "bls" => bls(args, network, node),
@@ -290,7 +290,7 @@ fn bls_interop(
     let mut bars = crate::progress::Bars::new();
     let exec = Exec::new(kernel, None);
     let registry = crate::keycache::interop_registry(count, exec, &mut bars)?.registry;
-    // Keys of others in between are made as well: everybody can.
+    // Keys of other validators in between are computed too, as anyone can.
     let first = own.first_validator;
     let end = own.hosted().last().map_or(first, |last| last.0 + 1);
     Ok((registry, Signers::interop(first..end, exec)))
@@ -308,7 +308,7 @@ fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts>
             (signers, registry)
         }
     };
-    // Salts of a node that signs for a network are nobody's to compute.
+    // The salts of a node that signs for a network must not be predictable.
     let signers = signers.with_secret(super::start::secret()?);
     let key = |v: u32| registry.key(Validator(v)).map(|key| key.bytes().to_vec());
     let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
@@ -351,7 +351,7 @@ fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
         (0..count).filter_map(key).collect()
     };
     let (votes, duties) = (keys(Purpose::Vote), keys(Purpose::Duty));
-    // A mark is one of both keys: beside another partner neither is known.
+    // A mark covers both keys: paired with another partner, neither is known.
     let pairs = (0..count).zip(votes.iter().zip(&duties));
     let ids = pairs.map(|(v, (vote, duty))| (Validator(v), id(&[vote.as_slice(), duty].concat())));
     let ids = ids.collect();

@@ -1,9 +1,9 @@
-//! Where the options of a node come from: the command line, then the environment, then a file, then
-//! the default.
+//! The origin of a node's options: the command line, then the environment, then a file, then the
+//! default.
 //!
 //! An option `--api-port` is `ALPHORN_API_PORT` in the environment and `api-port` in the file of
-//! `--config`. What comes from these two is put behind the command line's own words, so that it is
-//! parsed and refused as if it stood there.
+//! `--config`. Values from these two are appended to the command line, so that they are parsed and
+//! rejected as if they had been given there.
 
 use super::files::read;
 use crate::error::Result;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     CommandLine,
@@ -38,7 +38,7 @@ impl Origin {
     }
 }
 
-/// An option and its value, none if it has none.
+/// An option and its value, none if it takes none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setting {
     name: String,
@@ -51,21 +51,22 @@ struct Setting {
 pub(crate) struct Settings(Vec<Setting>);
 
 impl Settings {
-    /// From the words after `alphorn node`, the environment and the file that one of them names.
+    /// Collects the options from the words after `alphorn node`, the environment and the file that one
+    /// of them names.
     ///
     /// # Errors
-    /// If the file cannot be read, has unknown keys, or a value that is no option's.
+    /// If the file cannot be read, or has unknown keys or an invalid value.
     pub(crate) fn find(
         words: &[OsString],
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self> {
         let command = super::Args::augment_args(Command::new("node").no_binary_name(true));
         let options: Vec<Arg> = command.get_arguments().cloned().collect();
-        // What is missing or wrong is told by the parser of the whole line.
+        // Missing or wrong options are reported when the whole line is parsed.
         let lenient = |arg: Arg| arg.required(false);
         let lenient = command.mut_args(lenient).ignore_errors(true);
         let Ok(given) = lenient.try_get_matches_from(words) else {
-            // The help was asked for.
+            // Help was requested.
             return Ok(Settings(Vec::new()));
         };
         let written = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
@@ -124,7 +125,7 @@ impl Settings {
         Ok(Settings(settings))
     }
 
-    /// What is to be put behind the words of the command line.
+    /// Returns the words to append to the command line.
     pub(crate) fn words(&self) -> impl Iterator<Item = OsString> {
         let found =
             |setting: &&Setting| matches!(setting.origin, Origin::Environment | Origin::File);
@@ -137,7 +138,7 @@ impl Settings {
         })
     }
 
-    /// A table of all options.
+    /// Formats a table of all options.
     pub(crate) fn table(&self) -> String {
         let rows = self.0.iter().map(|setting| {
             let value = setting.value.clone().unwrap_or_default();
@@ -146,7 +147,7 @@ impl Settings {
         table(&["option", "value", "from"], &rows.collect::<Vec<_>>())
     }
 
-    /// The same as an object: for each option its value and where it comes from.
+    /// Returns the same as an object: the value and origin of each option.
     pub(crate) fn json(&self) -> Value {
         let entry = |setting: &Setting| {
             let (value, from) = (&setting.value, setting.origin.name());
@@ -163,7 +164,7 @@ fn is_flag(option: &Arg) -> bool {
     matches!(option.get_action(), ArgAction::SetTrue)
 }
 
-/// A flag is true or false; one that is false is as good as not there.
+/// Parses a flag as true or false; false is the same as absent.
 fn flag(name: &str, value: Option<String>) -> Result<Option<String>> {
     match value.as_deref() {
         None | Some("false" | "0") => Ok(None),
@@ -172,7 +173,7 @@ fn flag(name: &str, value: Option<String>) -> Result<Option<String>> {
     }
 }
 
-/// A value of the file as a word of the command line.
+/// Converts a value of the file to a word of the command line.
 fn plain(name: &str, value: &Value) -> Result<String> {
     match value {
         Value::String(text) => Ok(text.clone()),

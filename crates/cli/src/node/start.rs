@@ -1,4 +1,4 @@
-//! Puts a node together and runs it to its end.
+//! Assembles a node and runs it until it ends.
 
 use super::files::{NetworkFile, NodeEntry, read_bootnodes};
 use super::lines::{self, links};
@@ -41,15 +41,15 @@ use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
 use tracing::{info, warn};
 
-/// Commands that wait for the loop.
+/// Capacity of the queue of commands to the main loop.
 const CONTROL_MAX: usize = 64;
-/// Longest answer with blocks, in bytes, and its chunks.
+/// Longest answer with blocks, in bytes, including its chunks.
 const BLOCK_BYTES_MAX: usize = (16 << 20) + (64 << 10);
 
 /// The chosen kernel of each crate.
 type Chosen = BTreeMap<&'static str, String>;
 
-/// With which keys and when the store of marks is opened.
+/// The keys and the time with which the store of marks is opened.
 pub(super) struct Start {
     pub(super) ids: BTreeMap<Validator, KeyId>,
     pub(super) opening: Opening,
@@ -59,15 +59,15 @@ pub(super) struct Start {
 pub(super) struct Parts {
     pub(super) ids: BTreeMap<Validator, KeyId>,
     pub(super) keys_digest: [u8; 32],
-    /// What the roles know of the scheme.
+    /// What the roles know about the scheme.
     pub(super) info: SchemeInfo,
-    /// The scheme with the public keys of all validators and the secret ones of this node.
+    /// The scheme with all validators' public keys and this node's secret keys.
     pub(super) env: Env,
-    /// What lies beside keystores of keys that sign once in each slot.
+    /// The marks next to keystores whose keys sign once per slot.
     pub(super) marks: KeyMarks,
-    /// The kernels of the scheme's crate as they were measured, one of them chosen.
+    /// The measured kernels of the scheme's crate, one of them selected.
     pub(super) kernels: Vec<Kernel>,
-    /// How the process of a prove lane is started, if proofs are made in one.
+    /// How to start the process of a prove lane, if proofs are made in one.
     pub(super) child: Option<ChildCommand>,
 }
 
@@ -81,7 +81,7 @@ impl SchemeCosts for Parts {
     }
 }
 
-/// Runs a node until it is told to end.
+/// Runs a node until it is asked to stop.
 pub(super) fn run(
     args: &Args,
     network: &NetworkFile,
@@ -119,7 +119,7 @@ async fn live(
     let checkpoint = args.recovery.checkpoint(&machine)?;
     let start = Start { ids, opening: now };
     let (mut safety, blocks) = args.recovery.open(&args.data_dir, start)?;
-    // Before the marks of other places move in: those are of slots that nobody signed.
+    // Taken before marks from elsewhere move in, as those refer to slots that nobody signed.
     let used = Slot(safety.witness().next);
     let behind = safety.behind(used).context("safety.redb")?;
     parts.marks.move_into(&mut safety, now.now_ms)?;
@@ -219,7 +219,7 @@ async fn live(
     finish(args, &last)
 }
 
-/// Has the process wait for the end of its network, however its start ends; see `NETWORK_END`.
+/// Makes the process wait for its network to shut down, however startup ends; see `NETWORK_END`.
 struct Ending(alphorn_net::Handle);
 
 impl Drop for Ending {
@@ -228,10 +228,11 @@ impl Drop for Ending {
     }
 }
 
-/// Leaves the last figures of a node, and no word of where it was: another process may listen there. A
-/// node that did its duties has ended well, also where the disk has no room for the figures.
+/// Writes the node's final figures and removes the record of its address, where another process may
+/// listen later. A node that did its duties has ended well even if the disk has no room for the
+/// figures.
 fn finish(args: &Args, last: &Summary) -> Result<()> {
-    // The figures come all the same if it is gone already.
+    // If it is already gone, the figures are written all the same.
     let _ = std::fs::remove_file(args.data_dir.join("ready.json"));
     let last = last.with_memory();
     let text = serde_json::to_string_pretty(&last)?;
@@ -242,9 +243,9 @@ fn finish(args: &Args, last: &Summary) -> Result<()> {
     args.common.sink().write(&serde_json::to_value(last)?)
 }
 
-/// Memory of the process above which the network takes and makes no connection: what the node may take at
-/// its worst, with a tenth for what the sum does not know of. Below it a node that is within its bounds
-/// would cut itself off.
+/// Returns the process memory above which the network neither accepts nor makes connections: the node's
+/// worst case plus a tenth for what the sum does not cover. With a lower limit, a node within its
+/// bounds would cut itself off.
 fn process_bytes_max<'a>(parts: impl Iterator<Item = &'a u64>) -> usize {
     let bound = parts.fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let room = bound.saturating_add(bound / 10);
@@ -252,7 +253,7 @@ fn process_bytes_max<'a>(parts: impl Iterator<Item = &'a u64>) -> usize {
     usize::try_from(room).unwrap_or(usize::MAX).max(least)
 }
 
-/// What a node is in its network.
+/// Describes a node's part in its network.
 fn hosts(network: &NetworkFile, own: &NodeEntry) -> String {
     format!(
         "{}: {} of {} validators of {}, large messages in {}; for peers at {}",
@@ -265,7 +266,7 @@ fn hosts(network: &NetworkFile, own: &NodeEntry) -> String {
     )
 }
 
-/// The node's record: its IP address for others, with the ports that it listens on.
+/// Returns the node's record: its external IP address with the ports it listens on.
 fn record(config: &alphorn_net::Config, own: &NodeEntry, now_ms: u64) -> Result<String> {
     let mut address = own.address.parse::<Address>()?.socket();
     let transport = match &config.listen[..] {
@@ -275,11 +276,11 @@ fn record(config: &alphorn_net::Config, own: &NodeEntry, now_ms: u64) -> Result<
     if let Some(listen) = config.listen.first() {
         address.set_port(listen.address.port());
     }
-    // Greater after each start, so that the newest record holds.
+    // Increases with each start, so the newest record wins.
     Ok(config.key.record(address, transport, now_ms))
 }
 
-/// An error of the network, with the way out where a port is taken.
+/// Converts a network error, with advice for a port that is already in use.
 fn in_use(error: NetError) -> anyhow::Error {
     match error {
         NetError::Listen { .. } => anyhow!(
@@ -289,8 +290,8 @@ fn in_use(error: NetError) -> anyhow::Error {
     }
 }
 
-/// Shows where each option comes from and what follows, opens the keystores, reads the checkpoint, and writes
-/// nothing.
+/// Shows the origin of each option and what follows from them, opens the keystores, and reads the
+/// checkpoint. Writes nothing.
 pub(super) fn rehearse(
     args: &Args,
     network: &NetworkFile,
@@ -303,14 +304,14 @@ pub(super) fn rehearse(
     guard::check_new("--sign-log", args.sign_log.as_deref())?;
     guard::check_new("--record", args.record.as_deref())?;
     hosts_allowed(args, interface(args, own).ip())?;
-    // Its digest comes before keys are made, which may take a while.
+    // Fetch its digest before making keys, which may take a while.
     let fetched = args.recovery.fetched()?;
     let (opened, begins) = match fetched {
         None => (
             scheme::open_keystores(args, network, own)?,
             "no checkpoint".to_owned(),
         ),
-        // Whether it is the network's hangs on everybody's keys, as the network's identity does.
+        // Whether it belongs to the network depends on all keys, as the network's identity does.
         Some(fetched) => {
             let parts = scheme::parts(args, network, own)?;
             let machine = machines(network, own, parts.keys_digest, parts.info)?;
@@ -344,20 +345,20 @@ pub(super) fn rehearse(
     sink.write(&settings.json())
 }
 
-/// The lanes that jobs run on.
+/// Returns the configuration of the lanes that jobs run on.
 fn lanes(args: &Args, child: Option<ChildCommand>) -> Result<WorkerConfig> {
     let faults = FaultFiles::new(args.data_dir.join("faults"));
     let threads = args.common.threads()?;
     Ok(args.lanes.config(threads, child, Some(faults)))
 }
 
-/// Begins the record of a node.
+/// Starts the record of a node.
 fn recorder(path: &Path, header: &Header) -> Result<Recorder> {
     let recorder = Recorder::create(path, &serde_json::to_vec(header)?);
     Ok(recorder.with_context(|| format!("--record {}", path.display()))?)
 }
 
-/// The time of the start, as the store of marks wants to know it.
+/// Returns the start time in the form that the store of marks expects.
 fn opening(horn: &Config, resume: bool) -> Opening {
     let now = Time::from_nanos(Machine::default().wall_ns());
     Opening {
@@ -370,8 +371,8 @@ fn opening(horn: &Config, resume: bool) -> Opening {
     }
 }
 
-/// From which slot on the node signs: the store's, and not before it has listened for its own keys.
-/// Nobody signed before genesis, so there is nothing to listen for.
+/// Determines the slot from which the node signs: the one from the store, but not before the node has
+/// listened for its own keys. Nobody signed before genesis, so then there is nothing to listen for.
 fn settings(
     args: &Args,
     now: Opening,
@@ -389,14 +390,14 @@ fn settings(
     }
 }
 
-/// The other nodes of the network, and those of `--bootnodes`.
+/// Returns the addresses of the other nodes of the network, and of those in `--bootnodes`.
 fn peers(args: &Args, nodes: &[NodeEntry], own: &NodeEntry) -> Result<Vec<Address>> {
     let others = nodes.iter().filter(|node| node.name != own.name);
     let others = others.map(|node| Ok(node.address.parse::<Address>()?));
     let mut peers = others.collect::<Result<Vec<Address>>>()?;
     let own = own.address.parse::<Address>()?.id();
     for node in read_bootnodes(&args.bootnodes)? {
-        // A list of all nodes has this one too, and those of nodes.yaml.
+        // A list of all nodes contains this one too, and those of nodes.yaml.
         let is_there = |address: &Address| address.id() == node.id();
         if node.id() != own && !peers.iter().any(is_there) {
             peers.push(node);
@@ -405,7 +406,8 @@ fn peers(args: &Args, nodes: &[NodeEntry], own: &NodeEntry) -> Result<Vec<Addres
     Ok(peers)
 }
 
-/// What seeds the weights of batch verification, or the chance of broadcasts: nobody else may know it.
+/// Draws the seed for the weights of batch verification or for random choices in broadcasts; it must
+/// stay secret.
 pub(super) fn secret() -> Result<[u8; 32]> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| anyhow!("the system's entropy: {error}"))?;
@@ -445,24 +447,24 @@ fn net_config(
     config.combining_units = units.sum();
     config.slot_ms = horn.timing.slot_ms();
     config.topic_bytes_max = topic_bytes(machine.format());
-    // Nobody carries for others what no honest proposer makes.
+    // Peers do not relay blocks longer than any honest proposer makes.
     config.topic_bytes_max.block = horn.block_bytes_bound(info);
     config.topic_messages_per_slot = messages_per_slot(horn);
     config.limits.peers_max = args.peers_max;
-    // Whoever fills the places for others leaves some for those that this node dials.
+    // Inbound peers leave some slots free for peers that this node dials.
     config.limits.peers_in_max = (args.peers_max * 5 / 8).max(1);
     let inbox_max = inbox_messages_max(machine);
     config.limits.inbox_messages_max = inbox_max;
     let votes_bytes = inbox_max.saturating_mul(config.topic_bytes_max.vote);
     config.limits.inbox_bytes_max = votes_bytes.max(config.limits.inbox_bytes_max);
-    // All that the protocol lets wait has a token, and what it has not read yet.
+    // One token for each message that the protocol lets wait, and for each that it has not read yet.
     let waiting = horn.waiting_messages_max(info, machine.local());
     let tokens_max = waiting.saturating_add(inbox_max);
     config.limits.tokens_max = tokens_max.min(TOKENS_LIMIT);
-    // A node whose subscriptions the others do not take hears nothing.
+    // A node whose subscriptions are rejected by its peers receives nothing.
     let seats = nodes.iter().map(|node| node.validators).max();
     config.limits.subscriptions_max = topics_max(&horn.layout, seats.unwrap_or(0));
-    // Blocks are asked of one peer after the other, those that messages wait for of several at once.
+    // Blocks are requested from one peer at a time, but those that messages wait for from several at once.
     let block_bytes_max = config.topic_bytes_max.block;
     config.limits.responses_bytes_max =
         ANSWERS_MAX * BLOCK_BYTES_MAX + FETCHES_MAX * block_bytes_max;
@@ -470,15 +472,15 @@ fn net_config(
     Ok(config)
 }
 
-/// Messages that are expected on one topic in a slot. A peer may bring twice as many: of aggregates
-/// and collections those are all that are taken.
+/// Returns the number of messages expected on one topic per slot. A peer may send twice as many; for
+/// aggregates and collections that is as many as are accepted.
 fn messages_per_slot(horn: &Config) -> PerKind<u32> {
     let layout = &horn.layout;
     let half = |cells: u16, each: u16| (u32::from(cells) * u32::from(each)).div_ceil(2);
     PerKind {
         block: 4,
         collection: half(layout.committees(), horn.level(layout.levels()).taken_max),
-        // Of all parts of a unit in which they are combined.
+        // The maximum over all units of a level, counting the parts that are combined in it.
         aggregate: (1..layout.levels())
             .map(|level| {
                 let parts = layout.parts(Unit::new(level + 1, 0, 0)).count();
@@ -490,14 +492,14 @@ fn messages_per_slot(horn: &Config) -> PerKind<u32> {
     }
 }
 
-/// A new token for admin requests, in a file that its owner alone can read.
+/// Generates a new token for admin requests, in a file that only its owner can read.
 fn token(args: &Args) -> Result<Arc<str>> {
     let token = hex::encode(secret()?);
     write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
     Ok(token.into())
 }
 
-/// What is known of this machine.
+/// Returns what is known of this host.
 fn doctor(kernels: &[Kernel]) -> serde_json::Value {
     serde_json::json!({
         "cores": crate::machine::cores(),
@@ -506,26 +508,26 @@ fn doctor(kernels: &[Kernel]) -> serde_json::Value {
     })
 }
 
-/// Where the HTTP interface is to be.
+/// Returns the address for the HTTP interface.
 pub(super) fn interface(args: &Args, own: &NodeEntry) -> SocketAddr {
     let port = args.api_port.or(own.api_port).unwrap_or(API_PORT);
     SocketAddr::new(args.http_address, port)
 }
 
-/// Where the metrics alone are to be, if anywhere.
+/// Returns the address for the metrics-only interface, if there is one.
 pub(super) fn metrics_address(args: &Args) -> Option<SocketAddr> {
     let port = args.metrics_port?;
     let address = args.metrics_address.unwrap_or(args.http_address);
     Some(SocketAddr::new(address, port))
 }
 
-/// Whom an interface at that address answers.
+/// Returns the hosts that an interface at that address answers.
 fn hosts_allowed(args: &Args, bound: IpAddr) -> Result<HostAllowList> {
     let hosts = HostAllowList::new(bound, args.http_allow_host.iter().cloned());
     Ok(hosts.context("--http-allow-host")?)
 }
 
-/// Serves the HTTP interface, and tells where.
+/// Serves the HTTP interface, and returns its address.
 fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<SocketAddr> {
     let address = interface(args, own);
     let listener = std::net::TcpListener::bind(address).map_err(|error| {
@@ -542,7 +544,7 @@ fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<S
     Ok(bound)
 }
 
-/// Serves the metrics alone on a port of their own, if that was asked for.
+/// Serves only the metrics on a separate port, if requested.
 fn serve_metrics(args: &Args, api: &Api) -> Result<()> {
     let Some(address) = metrics_address(args) else {
         return Ok(());
@@ -559,7 +561,7 @@ fn serve_metrics(args: &Args, api: &Api) -> Result<()> {
     Ok(())
 }
 
-/// Says that the node runs, and where.
+/// Reports that the node is running, and where.
 fn ready(
     args: &Args,
     own: &NodeEntry,
@@ -581,7 +583,7 @@ fn ready(
     )
 }
 
-/// Writes a file that its owner alone can read, from the first byte on.
+/// Writes a file that is readable only by its owner, from the first byte on.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(folder_of(path))
@@ -593,7 +595,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(write().with_context(|| format!("cannot write {}", path.display()))?)
 }
 
-/// Ends the node on Ctrl-C, on SIGTERM, and when standard input ends, if that was asked for.
+/// Ends the node on Ctrl-C, on SIGTERM and, if requested, when standard input ends.
 fn watch_signals(args: &Args, control: mpsc::Sender<Control>) {
     let on_stdin_eof = args.exit_on_stdin_eof;
     tokio::spawn(async move {
@@ -606,7 +608,7 @@ fn watch_signals(args: &Args, control: mpsc::Sender<Control>) {
 mod tests {
     use super::*;
 
-    /// A node that is within its own bound makes connections and takes them.
+    /// A node within its own bound makes and accepts connections.
     #[test]
     fn the_limit_of_the_network_is_above_the_bound_of_the_node() {
         let parts = [3 << 30, 9 << 30, 1 << 20];

@@ -1,4 +1,4 @@
-//! `alphorn node status`: how a running node is, on a terminal.
+//! `alphorn node status`: shows the state of a running node on a terminal.
 
 use super::client::{self, Api};
 use super::files::read;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Peers that are listed at most.
+/// Maximum number of peers listed.
 const PEERS_MAX: usize = 16;
 
 /// How a running node is: duties, chain, peers, memory; exit code 1 if it is not well
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Where the node of a data folder has its interface, and its name.
+/// Returns the interface address of the node of a data folder, and its name.
 fn address_in(folder: &Path) -> Result<(SocketAddr, String)> {
     let path = folder.join("ready.json");
     if folder.is_dir() && !path.exists() {
@@ -90,8 +90,8 @@ fn address_in(folder: &Path) -> Result<(SocketAddr, String)> {
     ))
 }
 
-/// Refuses to take another node for the one of a data folder: one that was killed leaves its `ready.json`,
-/// and its port to the next process that listens there.
+/// Makes sure that the answering node is that of the data folder: a killed node leaves its `ready.json`
+/// behind, and its port to the next process that listens there.
 fn check_name(wanted: Option<&str>, found: &str, address: SocketAddr) -> Result<()> {
     match wanted {
         Some(wanted) if wanted != found => Err(Error::Check(format!(
@@ -101,7 +101,7 @@ fn check_name(wanted: Option<&str>, found: &str, address: SocketAddr) -> Result<
     }
 }
 
-/// What a health answer says: a status, and the body, which may have reasons.
+/// Formats a health answer: a status, and the body, which may have reasons.
 fn state((code, body): &(u16, String)) -> String {
     let said = match code {
         200 => "able to do its duties",
@@ -168,7 +168,7 @@ fn peers_table(summary: &Summary, peers: &Value) -> String {
     let row = |peer: &Value| {
         let score = peer["score"].as_f64().unwrap_or(0.0);
         vec![
-            // What a peer says of itself is printable, as the network takes it.
+            // What a peer reports about itself is printable, as the network ensures.
             text(peer, "client"),
             text(peer, "address"),
             text(peer, "direction"),
@@ -205,7 +205,7 @@ mod tests {
             check_name(Some("node-0"), "node-1", address),
             Err(Error::Check(why)) if why.contains("node-1")
         ));
-        // A folder of a node that has ended says nothing of where it was.
+        // The folder of a finished node does not record its address.
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(
             address_in(folder.path()),

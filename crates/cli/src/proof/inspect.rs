@@ -1,4 +1,4 @@
-//! `alphorn proof inspect`: what stands in a proof, without verifying it.
+//! `alphorn proof inspect`: shows the content of a proof, without verifying it.
 
 use crate::error::Result;
 use crate::files::xmss_proof::{ProofFile, read};
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 
-/// What the header of a merge says.
+/// Describes the header of a merge.
 fn of_merge(shape: &MergeShape, signers: usize) -> String {
     let count = |kind| {
         shape
@@ -124,7 +124,7 @@ fn merge_case(shape: &MergeShape, signers: usize, bytes: usize) -> Value {
     })
 }
 
-/// What the file says is proved.
+/// Describes what the file claims to prove.
 fn statement(file: &ProofFile, set: Set, proofs: &Proofs) -> String {
     let keys = match file.keys_digest {
         Some(digest) => format!("the public keys with digest 0x{}", hex::encode(digest)),
@@ -144,7 +144,7 @@ fn statement(file: &ProofFile, set: Set, proofs: &Proofs) -> String {
     lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The header's numbers, the bytes of the proof and what its parts have at most.
+/// Formats the header's numbers, the bytes of the proof, and the maximum of each part.
 fn sizes(proofs: &Proofs, signers: usize, bytes_here: usize) -> String {
     let sizes = proofs.sizes(signers);
     let bytes = |elements: usize| elements as f64 * 31.0 / 8.0;

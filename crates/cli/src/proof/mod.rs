@@ -1,4 +1,4 @@
-//! `alphorn proof`: what only hash-based proofs have.
+//! `alphorn proof`: features specific to hash-based proofs.
 
 mod inspect;
 

@@ -1,18 +1,18 @@
 //! The paths of the service.
 //!
-//! | path | what it does |
+//! | path | description |
 //! |---|---|
 //! | `GET /worker/v1` | sets, sizes and limits |
-//! | `GET /worker/v1/health` | 200, or 503 with the reasons; asks for no token |
+//! | `GET /worker/v1/health` | 200, or 503 with the reasons; needs no token |
 //! | `GET`, `POST /worker/v1/registries`; `GET`, `DELETE …/{digest}` | the keys of committees |
-//! | `POST /worker/v1/jobs/{kind}` | hands in a job |
+//! | `POST /worker/v1/jobs/{kind}` | submits a job |
 //! | `GET /worker/v1/jobs`; `GET`, `DELETE …/{id}` | the state of jobs; cancels or forgets one |
-//! | `GET …/{id}/events`, `GET …/{id}/proof` | a job's states as server-sent events; the proof that it made |
+//! | `GET …/{id}/events`, `GET …/{id}/proof` | a job's states as server-sent events; its proof |
 //! | `DELETE /worker/v1/sessions/{name}` | cancels the jobs of a session |
 //! | `GET /metrics` | figures for Prometheus |
 //!
-//! A body is `application/json` or, in SSZ, `application/octet-stream`; what a browser sends without asking
-//! first is neither.
+//! A body is `application/json` or, in SSZ, `application/octet-stream`. Browsers send neither type without a
+//! preflight request.
 
 use super::ask::{Format, Name, Refused, Who, aside, bad, body, missing, query};
 use super::job::{ENTRIES_MAX, Job, Kind, Work};
@@ -39,7 +39,7 @@ use std::time::Instant;
 
 type Shared = State<Arc<Service>>;
 
-/// All paths.
+/// Returns the router with all paths.
 pub(super) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/worker/v1", get(about))
@@ -50,7 +50,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
             get(registry).delete(forget_registry),
         )
         .route("/worker/v1/jobs", get(jobs))
-        // What is handed in goes to a kind, what is asked is a job.
+        // In a POST the last part is the kind of job, otherwise its id.
         .route("/worker/v1/jobs/{what}", post(submit).get(job).delete(give_up))
         .route("/worker/v1/jobs/{what}/events", get(events))
         .route("/worker/v1/jobs/{what}/proof", get(proof))
@@ -61,7 +61,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Sizes and bounds of a set.
+/// Returns the sizes and bounds of a set.
 fn set_json(set: Set) -> Value {
     let (params, proofs) = (set.params(), proofs(set));
     let merged = proofs.merge_security().map(|table| table.least_bits());
@@ -133,7 +133,7 @@ fn registry_json(registry: &Registry) -> Value {
     })
 }
 
-/// The registry of a body, with its commitment made.
+/// Decodes the registry of a body, and makes its commitment.
 fn registry_of(
     service: &Service,
     format: Format,
@@ -223,7 +223,7 @@ async fn forget_registry(
     }
 }
 
-/// The work of a body.
+/// Decodes the work of a body.
 fn work_of(
     service: &Service,
     who: &str,
@@ -283,7 +283,7 @@ struct WaitQuery {
     wait_ms: u64,
 }
 
-/// Something of a job of a client.
+/// Looks up something in a job of a client.
 fn of_job<T>(
     service: &Service,
     who: &str,
@@ -296,7 +296,7 @@ fn of_job<T>(
     Ok(read(found))
 }
 
-/// Whether a job has ended, and its state.
+/// Returns whether a job has ended, and its state.
 fn state_of(service: &Service, number: u64) -> Result<(bool, Snapshot), Refused> {
     let book = service.book();
     let record = book
@@ -324,7 +324,7 @@ async fn jobs(State(service): Shared, Who(who): Who) -> Json<Value> {
     Json(json!({"jobs": jobs}))
 }
 
-/// Cancels a job that is under way, and forgets one that has ended.
+/// Cancels a job in progress, or forgets one that has ended.
 async fn give_up(
     State(service): Shared,
     Who(who): Who,

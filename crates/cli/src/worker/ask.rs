@@ -1,4 +1,4 @@
-//! What all requests share: who asks, bodies and their formats, errors.
+//! What all requests share: authentication, bodies and their formats, errors.
 
 use super::book::Problem;
 use super::service::Service;
@@ -14,20 +14,21 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of what an error says at most: it may quote what was sent, which is as long as a body may be.
+/// Maximum length of an error message in bytes: it may quote the request, which is as long as a body
+/// may be.
 const MESSAGE_BYTES_MAX: usize = 1 << 10;
 
-/// How a body is written.
+/// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Json,
     Ssz,
 }
 
-/// Who asks, by the name of its token or by its address.
+/// The client, by the name of its token or by its address.
 pub(super) struct Who(pub(super) String);
 
-/// An answer that is an error.
+/// An error response.
 pub(super) struct Refused(Box<Response>);
 
 impl IntoResponse for Refused {
@@ -73,7 +74,7 @@ impl FromRequestParts<Arc<Service>> for Who {
                 address.ok_or_else(|| bad("a request without an address"))?;
             return Ok(Who(address.to_string()));
         }
-        // All are compared, so that the time says nothing of which one is near.
+        // All are compared, so that the timing does not reveal which one is close.
         let named = tokens.iter().fold(None, |named, (name, token)| {
             bears(&parts.headers, token).then_some(name).or(named)
         });
@@ -89,7 +90,7 @@ impl FromRequestParts<Arc<Service>> for Who {
     }
 }
 
-/// The last part of a path that is a name.
+/// The last part of a path, if it is a name.
 pub(super) struct Name(pub(super) String);
 
 impl FromRequestParts<Arc<Service>> for Name {
@@ -105,7 +106,7 @@ impl FromRequestParts<Arc<Service>> for Name {
     }
 }
 
-/// The format of a body, and its bytes while there is room for them.
+/// Returns the format of a body, and its bytes while there is room for them.
 pub(super) async fn body(
     service: &Service,
     who: &str,
@@ -135,8 +136,8 @@ pub(super) async fn body(
     Ok((format, bytes, room))
 }
 
-/// Runs what takes some milliseconds or more away from the thread that serves, as many at a time as there
-/// are `decoders`: one goes on, and keeps its turn, where its client hangs up.
+/// Runs work of some milliseconds or more off the serving thread, as many at a time as there are
+/// `decoders`. If its client hangs up, the work continues and keeps its slot.
 pub(super) async fn aside<T: Send + 'static>(
     decoders: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
@@ -165,7 +166,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Duration;
 
-    /// Otherwise a client that hangs up and asks again has any number of bodies decoded at a time.
+    /// Otherwise a client that hangs up and asks again could have any number of bodies decoded at a time.
     #[test]
     fn work_whose_client_hung_up_keeps_its_turn() {
         let runtime = tokio::runtime::Builder::new_current_thread()

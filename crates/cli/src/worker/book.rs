@@ -1,8 +1,8 @@
-//! What the service remembers: clients with their registries, and jobs until they are forgotten.
+//! The state of the service: clients with their registries, and jobs until they are forgotten.
 //!
-//! Each client has a share of its own of everything, so that none of them takes what another one
-//! needs: registries, inputs that wait, bodies under way, results that are kept. Clients are bounded in
-//! number; one that has nothing under way makes room for a new one.
+//! Each client has its own share of every resource, so that no client takes what another one needs:
+//! registries, waiting inputs, bodies in flight, kept results. The number of clients is bounded; an
+//! idle client is evicted for a new one.
 
 use super::job::{Kind, Output};
 use super::record::{Events, Record, Snapshot, State, ending};
@@ -17,20 +17,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
-/// Bytes of a KiB, in which bodies under way are counted.
+/// Bytes of a KiB, the unit for bodies in flight.
 const KIB: usize = 1 << 10;
 
-/// The share of a client, and how many clients there are.
+/// The share of a client, and the maximum number of clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) clients_max: usize,
-    /// Jobs that wait or run.
+    /// Jobs that are waiting or running.
     pub(super) jobs_max: usize,
-    /// Bytes of a body, of bodies under way, and of the inputs of jobs that wait or run.
+    /// Bytes of a body, of bodies in flight, and of the inputs of waiting or running jobs.
     pub(super) body_bytes_max: usize,
     /// Keys of its registries.
     pub(super) registry_keys_max: usize,
-    /// Jobs that have ended and are remembered.
+    /// Finished jobs that are remembered.
     pub(super) ended_max: usize,
     /// Bytes of their results: proofs and verdicts.
     pub(super) result_bytes_max: usize,
@@ -38,31 +38,31 @@ pub(super) struct Limits {
     pub(super) keep: Duration,
 }
 
-/// Why something is not done: the status of the answer, and the reason.
+/// Why a request is rejected: the status of the answer, and the reason.
 pub(super) type Problem = (StatusCode, String);
 
 /// A client: the owner of a token, or an address.
 struct Client {
-    /// Its name for the worker, whose lanes go round the clients.
+    /// Its number for the worker, whose lanes serve clients in turn.
     number: u32,
     registries: BTreeMap<Digest, (Arc<Registry>, Instant)>,
     /// Bodies that are being received, in KiB.
     uploads: Arc<Semaphore>,
     live: usize,
     live_bytes: usize,
-    /// Its jobs that have ended, the oldest first.
+    /// Its finished jobs, oldest first.
     ended: VecDeque<u64>,
     ended_bytes: usize,
-    /// When it asked for something last, or a job of it ended.
+    /// Time of its last request, or of the last end of one of its jobs.
     used: Instant,
 }
 
-/// What a client asks, apart from the work itself.
+/// A client's request, apart from the work itself.
 pub(super) struct Asked {
     pub(super) client: String,
     pub(super) name: Option<String>,
     pub(super) session: Option<String>,
-    /// SHA-256 of what was asked for.
+    /// SHA-256 of the request.
     pub(super) digest: Digest,
     pub(super) bytes: usize,
     pub(super) kind: Kind,
@@ -72,16 +72,16 @@ pub(super) struct Asked {
 /// Everything that is remembered.
 pub(super) struct Book {
     limits: Limits,
-    /// Tells the names of this process's jobs from those of another life.
+    /// Distinguishes this process's job names from those of an earlier or later process.
     instance: u64,
     clients: BTreeMap<String, Client>,
     next_client: u32,
     records: BTreeMap<u64, Record>,
     by_job: BTreeMap<JobId, u64>,
     next: u64,
-    /// Jobs by kind and by how they ended.
+    /// Number of finished jobs by kind and outcome.
     pub(super) ended: BTreeMap<(&'static str, &'static str), u64>,
-    /// Nothing more is taken.
+    /// Set when no more jobs are accepted.
     pub(super) closing: bool,
 }
 
@@ -100,7 +100,7 @@ impl Book {
         }
     }
 
-    /// The client of a name; one that has nothing under way makes room for a new one.
+    /// Returns the client with a name; an idle client is evicted for a new one.
     fn client(&mut self, name: &str, now: Instant) -> Result<&mut Client, Problem> {
         if !self.clients.contains_key(name) {
             if self.clients.len() >= self.limits.clients_max {
@@ -144,7 +144,7 @@ impl Book {
         Ok(())
     }
 
-    /// Room for a body of so many bytes while it is received and decoded.
+    /// Reserves room for a body of this many bytes while it is received and decoded.
     pub(super) fn upload(
         &mut self,
         client: &str,
@@ -162,7 +162,7 @@ impl Book {
         permit.map_err(|_| too_many(format!("your bodies under way exceed {max} bytes")))
     }
 
-    /// Keeps a registry; the client's own that it used longest ago make room. Whether it is new.
+    /// Keeps a registry, evicting the client's least recently used ones. Returns whether it is new.
     pub(super) fn keep_registry(
         &mut self,
         client: &str,
@@ -189,7 +189,7 @@ impl Book {
         Ok(is_new)
     }
 
-    /// A registry of a client.
+    /// Returns a registry of a client.
     pub(super) fn registry(
         &mut self,
         client: &str,
@@ -203,7 +203,7 @@ impl Book {
         Some(registry.clone())
     }
 
-    /// The registries of a client.
+    /// Returns the registries of a client.
     pub(super) fn registries(&self, client: &str) -> Vec<Arc<Registry>> {
         let client = self.clients.get(client);
         let all = client.map(|client| client.registries.values());
@@ -211,13 +211,13 @@ impl Book {
         all.map(|(registry, _)| registry.clone()).collect()
     }
 
-    /// Forgets a registry; jobs that are under way keep it.
+    /// Forgets a registry; jobs in progress keep it.
     pub(super) fn forget_registry(&mut self, client: &str, digest: &Digest) -> bool {
         let client = self.clients.get_mut(client);
         client.is_some_and(|client| client.registries.remove(digest).is_some())
     }
 
-    /// The job of a client that has this name already, if it is the same one.
+    /// Returns the job that a client already has under this name, if it is the same job.
     pub(super) fn named(&self, asked: &Asked) -> Result<Option<u64>, Problem> {
         let Some(name) = &asked.name else {
             return Ok(None);
@@ -234,7 +234,7 @@ impl Book {
         }
     }
 
-    /// Whether a client may hand in one more job: the job's number, and that of the client.
+    /// Checks whether a client may submit one more job; returns the number of the job and of the client.
     pub(super) fn admit(&mut self, asked: &Asked, now: Instant) -> Result<(u64, u32), Problem> {
         let limits = self.limits;
         let number = self.next;
@@ -289,7 +289,8 @@ impl Book {
         number
     }
 
-    /// A job of a client, by the name that the service gave it. Who asks for one uses its share.
+    /// Returns a job of a client by the name that the service gave it, and marks the client as recently
+    /// used.
     pub(super) fn find(&mut self, client: &str, id: &str, now: Instant) -> Option<&Record> {
         let (instance, number) = id.split_once('-')?;
         if u64::from_str_radix(instance, 16) != Ok(self.instance) {
@@ -305,39 +306,40 @@ impl Book {
         Some(record)
     }
 
-    /// The job with a number.
+    /// Returns the job with a number.
     pub(super) fn get(&self, number: u64) -> Option<&Record> {
         self.records.get(&number)
     }
 
-    /// The state of a job.
+    /// Returns the state of a job.
     pub(super) fn snapshot(&self, record: &Record, now: Instant) -> Snapshot {
         record.snapshot(self.instance, now)
     }
 
-    /// The states of a client's jobs, without lists: those of hundreds of jobs have millions of values.
+    /// Returns the states of a client's jobs without lists: those of hundreds of jobs have millions of
+    /// values.
     pub(super) fn facts(&self, client: &str, now: Instant) -> Vec<Map<String, Value>> {
         let own = self.of_client(client);
         own.map(|record| record.facts(self.instance, now)).collect()
     }
 
-    /// The jobs of a client.
+    /// Returns the jobs of a client.
     pub(super) fn of_client<'a>(&'a self, client: &'a str) -> impl Iterator<Item = &'a Record> {
         let all = self.records.values();
         all.filter(move |record| record.client == client)
     }
 
-    /// Jobs that wait or run.
+    /// Returns the number of waiting or running jobs.
     pub(super) fn live(&self) -> usize {
         self.by_job.len()
     }
 
-    /// Clients that are remembered.
+    /// Returns the number of clients remembered.
     pub(super) fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Notes which jobs run.
+    /// Records which jobs are running.
     pub(super) fn progress(&mut self, running: &[Running], now: Instant) {
         for one in running {
             let record = self.by_job.get(&one.job);
@@ -354,7 +356,7 @@ impl Book {
         }
     }
 
-    /// Notes the end of a job.
+    /// Records the end of a job.
     pub(super) fn end(&mut self, finished: Finished<Output>, now: Instant) {
         let number = self.by_job.remove(&finished.job);
         let Some(record) = number.and_then(|number| self.records.get_mut(&number)) else {
@@ -375,13 +377,14 @@ impl Book {
             client.live_bytes -= live_bytes;
             client.ended.push_back(number);
             client.ended_bytes += bytes;
-            // It has had no turn yet to fetch what it waited for, so it is not the first to make room.
+            // The client has not yet had a chance to fetch this result, so it is not the first to be
+            // evicted.
             client.used = now;
         }
         self.forget_ended(&client, now);
     }
 
-    /// Forgets what has ended and is beyond a client's share, or too old.
+    /// Forgets finished jobs that are beyond a client's share or too old.
     fn forget_ended(&mut self, name: &str, now: Instant) {
         let limits = self.limits;
         let Some(client) = self.clients.get_mut(name) else {
@@ -392,7 +395,7 @@ impl Book {
             let ending = record.and_then(Record::ending);
             let age = ending.map(|ending| now.saturating_duration_since(ending.at));
             let age = age.unwrap_or(Duration::MAX);
-            // The last result stays however long it is: its client has not had a turn to fetch it.
+            // The last result stays, whatever its length: its client has not had a chance to fetch it.
             let is_long = client.ended_bytes > limits.result_bytes_max && client.ended.len() > 1;
             if age < limits.keep && client.ended.len() <= limits.ended_max && !is_long {
                 break;
@@ -412,7 +415,7 @@ impl Book {
         }
     }
 
-    /// Forgets a job that has ended.
+    /// Forgets a finished job.
     pub(super) fn forget(&mut self, number: u64) {
         let Some(record) = self.records.remove(&number) else {
             return;
@@ -424,17 +427,17 @@ impl Book {
     }
 }
 
-/// The answer to a client that should come back later.
+/// Returns the answer that asks a client to retry later.
 fn too_many(why: String) -> Problem {
     (StatusCode::TOO_MANY_REQUESTS, why)
 }
 
-/// Priorities by their names in requests.
+/// Parses a priority by its name in requests.
 pub(super) fn priority(name: &str) -> Option<Class> {
     Class::ALL.into_iter().find(|class| class.name() == name)
 }
 
-/// What tells one job from another: its kind, what its schedule makes of it, and its body.
+/// Returns the digest that identifies a job: its kind, its schedule, and its body.
 pub(super) fn digest_of(kind: Kind, body: &[u8], schedule: &str) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update(kind.name());

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Proofs of one job at most.
+/// Maximum number of proofs in one job.
 pub(super) const ENTRIES_MAX: usize = 256;
 
-/// What was signed, and by members of which registry.
+/// The signed statement, and the registry whose members signed it.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     pub(super) registry: Arc<Registry>,
@@ -30,18 +30,18 @@ pub(super) struct About {
 #[derive(Clone, Debug)]
 pub(super) struct Votes {
     pub(super) about: About,
-    /// Who signed, of the registry.
+    /// The signers, as members of the registry.
     pub(super) participants: Bitfield,
-    /// Their signatures in this order, one after the other.
+    /// Their signatures in this order, concatenated.
     pub(super) signatures: Bytes,
 }
 
-/// A proof with what it is of.
+/// A proof with its statement.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) about: About,
     pub(super) participants: Bitfield,
-    /// Empty for an entry of a bundle, which has one for all.
+    /// Empty for an entry of a bundle, which has one proof for all entries.
     pub(super) proof: Bytes,
 }
 
@@ -68,7 +68,7 @@ impl Kind {
         Kind::VerifyBundle,
     ];
 
-    /// The name in paths.
+    /// Returns the name in paths.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Prove => "prove",
@@ -82,26 +82,26 @@ impl Kind {
     }
 }
 
-/// What is asked for.
+/// The requested work.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// One proof that all of these signed.
     Prove(Votes),
-    /// One proof of the union of the signers of proofs over one message.
+    /// One proof for the union of the signers of several proofs over one message.
     Merge(Vec<Entry>),
-    /// One proof of proofs over several messages.
+    /// One proof that combines proofs over several messages.
     Bundle(Vec<Entry>),
-    /// One entry of a bundle as a proof of its own.
+    /// One entry of a bundle as a separate proof.
     Split {
         entries: Vec<Entry>,
         proof: Bytes,
         kept: usize,
     },
-    /// Which signatures do not hold.
+    /// Which signatures are invalid.
     VerifySignatures(Votes),
-    /// Which proofs hold.
+    /// Which proofs are valid.
     Verify(Vec<Entry>),
-    /// Whether a bundle holds.
+    /// Whether a bundle is valid.
     VerifyBundle { entries: Vec<Entry>, proof: Bytes },
 }
 
@@ -109,27 +109,27 @@ pub(super) enum Work {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) work: Work,
-    /// Whether the first inputs alone are of use, if all of them take too long.
+    /// Whether the first inputs alone are useful if all of them take too long.
     pub(super) cut: bool,
 }
 
-/// What a job yields.
+/// The result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     /// The bytes of a proof.
     Proof(Vec<u8>),
-    /// For each proof why it is refused, none if it holds.
+    /// For each proof the reason it is rejected, none if it is valid.
     Verdicts(Vec<Option<String>>),
-    /// The signatures that do not hold, by index, and why.
+    /// The invalid signatures, by index, and why.
     Bad(Vec<(usize, String)>),
 }
 
-/// What jobs need apart from their inputs.
+/// What jobs need in addition to their inputs.
 #[derive(Debug)]
 pub(super) struct Env {
     pub(super) backend: Backend,
     pub(super) known: Known,
-    /// The sets whose circuits are made, a bit each.
+    /// The sets whose circuits are built, one bit each.
     circuits: AtomicU8,
 }
 
@@ -142,12 +142,12 @@ impl Env {
         }
     }
 
-    /// Whether the circuits of merges of a set are made in this process.
+    /// Whether the merge circuits of a set are built in this process.
     pub(super) fn has_circuits(&self, set: Set) -> bool {
         self.circuits.load(Ordering::Relaxed) >> set as u8 & 1 == 1
     }
 
-    /// Notes that they are.
+    /// Records that they are.
     pub(super) fn note_circuits(&self, set: Set) {
         self.circuits.fetch_or(1 << set as u8, Ordering::Relaxed);
     }
@@ -162,7 +162,7 @@ impl Votes {
         self.participants.count_ones()
     }
 
-    /// The signatures of the first `count` signers.
+    /// Returns the signatures of the first `count` signers.
     pub(super) fn prefix(&self, count: usize) -> Votes {
         let mut participants = Bitfield::new(self.participants.len());
         let first = self.participants.iter_ones().take(count);
@@ -175,7 +175,7 @@ impl Votes {
         }
     }
 
-    /// The signatures with their positions, or why one is none.
+    /// Returns the signatures with their positions, or why one cannot be decoded.
     pub(super) fn decoded(&self) -> Vec<(u32, Result<Signature, String>)> {
         let each = self.set().params().signature_bytes;
         let signatures = self.signatures.chunks_exact(each);
@@ -190,7 +190,7 @@ impl Votes {
         signatures.map(decode).collect()
     }
 
-    /// The signatures that do not hold, by index.
+    /// Returns the invalid signatures, by index.
     pub(super) fn bad(
         &self,
         exec: Exec<'_>,
@@ -248,7 +248,7 @@ impl Votes {
     }
 }
 
-/// Why nothing was made of good inputs.
+/// Explains why nothing was made of valid inputs.
 fn failed(error: &ProveError) -> TaskError {
     match error {
         ProveError::Stopped => TaskError::Stopped,
@@ -265,7 +265,7 @@ impl Entry {
         }
     }
 
-    /// Why a proof does not prove that its participants signed; none if it does.
+    /// Returns why a proof does not prove that its participants signed; none if it does.
     fn refused(&self, exec: Exec<'_>, registry: &ProofRegistry) -> Option<String> {
         let Some(preset) = preset_of_evidence(registry.len(), &self.proof) else {
             return Some("the proof begins with no header of a proof".to_owned());
@@ -276,7 +276,7 @@ impl Entry {
     }
 }
 
-/// Entries with their keys, as proofs take them.
+/// Entries with their keys, in the form that proofs take.
 pub(super) struct Entries<'a> {
     entries: &'a [Entry],
     registries: Vec<Arc<Registry>>,
@@ -315,7 +315,7 @@ impl<'a> Entries<'a> {
         Ok(entries.collect())
     }
 
-    /// For each entry why its proof is refused.
+    /// Returns for each entry why its proof is rejected.
     pub(super) fn refused(&self, exec: Exec<'_>) -> Result<Vec<Option<String>>, TaskError> {
         let registries = self.committed(exec)?;
         let inner = match self.entries.len() {
@@ -351,7 +351,7 @@ impl<'a> Entries<'a> {
             let parts = proofs.evidence_parts(&entry.participants, &entry.proof);
             match parts.as_deref() {
                 Ok([part]) => bare.push(part.proof),
-                // They hold: this one is of more signatures than one proof has room for.
+                // They are valid, but this one covers more signatures than one proof has room for.
                 _ => {
                     let why = format!("entry {i} is several proofs: merge them to one first");
                     return Err(TaskError::Refused(why));
@@ -375,7 +375,7 @@ impl<'a> Entries<'a> {
         Ok(Output::Proof([vec![TAG_MERGE], split].concat()))
     }
 
-    /// Why a bundle does not prove exactly these entries; none if it does.
+    /// Returns why a bundle does not prove exactly these entries; none if it does.
     pub(super) fn bundle_refused(
         &self,
         exec: Exec<'_>,
@@ -401,7 +401,7 @@ impl Job {
         }
     }
 
-    /// Signatures or proofs.
+    /// Returns the number of signatures or proofs.
     pub(super) fn inputs(&self) -> usize {
         match &self.work {
             Work::Prove(votes) | Work::VerifySignatures(votes) => votes.len(),
@@ -413,7 +413,7 @@ impl Job {
         }
     }
 
-    /// What it is about; of several statements the first.
+    /// Returns the signed statement; the first one if there are several.
     pub(super) fn about(&self) -> Option<&About> {
         match &self.work {
             Work::Prove(votes) | Work::VerifySignatures(votes) => Some(&votes.about),
@@ -432,7 +432,7 @@ impl Job {
         }
     }
 
-    /// Its registries, each once.
+    /// Returns its registries, each once.
     pub(super) fn registries(&self) -> Vec<&Arc<Registry>> {
         let entries = self.entries().iter().map(|entry| &entry.about.registry);
         let votes = match &self.work {
@@ -445,7 +445,7 @@ impl Job {
         by_digest.into_values().collect()
     }
 
-    /// The statement of the proof that it makes; none for a bundle and for what makes no proof.
+    /// Returns the statement of the proof it makes; none for a bundle or a job that makes no proof.
     pub(super) fn made(&self, proof: &[u8]) -> Option<Entry> {
         let (about, participants) = match &self.work {
             Work::Prove(votes) => (&votes.about, votes.participants.clone()),

@@ -1,8 +1,8 @@
-//! Bodies of requests in JSON: the fields of the SSZ containers, bytes in hexadecimal after `0x`,
+//! Request bodies in JSON: the fields of the SSZ containers, bytes in hexadecimal after `0x`,
 //! participants as ascending positions.
 //!
-//! A list ends where it has more than is ever taken: an empty text of three bytes would take eight times
-//! as many in memory, before anything is known of its number.
+//! A list is rejected as soon as it exceeds the maximum number of entries: an empty text of three bytes
+//! would take eight times as many in memory before the number of entries is known.
 
 use super::job::{ENTRIES_MAX, Entry, Kind, Votes, Work};
 use super::ssz::{self, Lookup};
@@ -64,7 +64,7 @@ pub(super) struct RegistryText {
     pub(super) keys: Vec<String>,
 }
 
-/// A list of at most so many.
+/// A list with a maximum length.
 struct AtMost<T>(usize, PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
@@ -87,24 +87,24 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
     }
 }
 
-/// Something of the members of a registry.
+/// Deserialises a list with one entry per member of a registry.
 fn members<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     from.deserialize_seq(AtMost(COMMITTEE_MAX as usize, PhantomData))
 }
 
-/// The entries of a job.
+/// Deserialises the entries of a job.
 fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     from.deserialize_seq(AtMost(ENTRIES_MAX, PhantomData))
 }
 
-/// Bytes in hexadecimal after `0x`.
+/// Decodes hexadecimal bytes after `0x`.
 pub(super) fn unhex(what: &str, text: &str) -> Result<Vec<u8>, String> {
     let digits = text.strip_prefix("0x");
     let bytes = digits.and_then(|digits| hex::decode(digits).ok());
     bytes.ok_or_else(|| format!("{what}: must be hexadecimal digits after 0x, two for each byte"))
 }
 
-/// So many bytes.
+/// Decodes exactly this many bytes.
 pub(super) fn unhex_array<const N: usize>(what: &str, text: &str) -> Result<[u8; N], String> {
     let bytes = unhex(what, text)?;
     let length = bytes.len();
@@ -113,7 +113,7 @@ pub(super) fn unhex_array<const N: usize>(what: &str, text: &str) -> Result<[u8;
         .map_err(|_| format!("{what} has {length} bytes, must have {N}"))
 }
 
-/// Texts of one length each, one after the other.
+/// Concatenates texts of equal length.
 pub(super) fn joined(what: &str, texts: &[String], each: usize) -> Result<Bytes, String> {
     let mut bytes = Vec::new();
     for (i, text) in texts.iter().enumerate() {
@@ -128,22 +128,22 @@ pub(super) fn joined(what: &str, texts: &[String], each: usize) -> Result<Bytes,
 }
 
 fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
-    // Fields are known by name alone: a list of them is no request.
+    // Fields are identified by name only, so a list is not a valid request.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err("the body must be an object in JSON".to_owned());
     }
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
-/// The registry of a body.
+/// Decodes the registry of a body.
 pub(super) fn registry(body: &[u8]) -> Result<RegistryText, String> {
     parsed(body)
 }
 
-/// The work that a body asks for.
+/// Decodes the work that a body requests.
 ///
 /// # Errors
-/// What is wrong with it, with its value and the bound.
+/// What is wrong with it, with the value and its bound.
 pub(super) fn decode(
     kind: Kind,
     body: &[u8],

@@ -1,4 +1,4 @@
-//! What the service reports to Prometheus.
+//! Metrics that the service exports to Prometheus.
 
 use super::ask::Who;
 use super::service::Service;
@@ -62,7 +62,7 @@ pub(super) async fn metrics(State(service): State<Arc<Service>>, Who(_): Who) ->
     }
 }
 
-/// What the worker counted.
+/// Writes the worker's counters.
 fn put_counts(page: &mut Page, status: &Status) {
     let counts = status.counts;
     for (name, help, value) in [

@@ -1,10 +1,10 @@
 //! `alphorn worker`: proofs of XMSS signatures for clients in any language, over HTTP.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | `api`, `ask`, `metrics` | the paths; who asks, and bodies; figures |
-//! | `ssz`, `json` | bodies of requests |
-//! | `service`, `book`, `record` | what is under way, and what is remembered of whom |
+//! | `api`, `ask`, `metrics` | the paths; authentication and request bodies; figures |
+//! | `ssz`, `json` | encodings of request bodies |
+//! | `service`, `book`, `record` | work in progress, and the state kept for each client |
 //! | `job`, `task`, `registry` | the jobs themselves, as tasks of a worker |
 
 mod api;
@@ -46,13 +46,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::info;
 
-/// Bytes of a file of tokens at most.
+/// Maximum size of a token file in bytes.
 const TOKEN_FILE_BYTES_MAX: usize = 64 << 10;
-/// Clients with tokens at most.
+/// Maximum number of clients with tokens.
 const TOKENS_MAX: usize = 64;
-/// Characters of a token at least: 128 bits in hexadecimal.
+/// Minimum length of a token in characters: 128 bits in hexadecimal.
 const TOKEN_LEAST: usize = 32;
-/// How long a connection has until its first answer: a long body, and then the wait for a job.
+/// How long a connection has until its first answer, to cover a long body and then the wait for a job.
 const FIRST_ANSWER: Duration = Duration::from_secs(60);
 
 /// Proofs of XMSS signatures for clients in any language, over HTTP
@@ -120,15 +120,15 @@ pub(crate) struct Args {
     lane: bool,
 }
 
-/// Makes what merges need, so that no merge and no verification of one waits for it.
+/// Builds the circuits for merges, so that no merge or verification of one has to wait for them.
 fn make_circuits(sets: &[Set]) {
     for set in sets {
         registry::proofs(*set).make_circuits();
     }
 }
 
-/// The process of a prove lane, which a worker started. Circuits are made meanwhile: its first job may need
-/// none, and one that does waits for them.
+/// Runs the process of a prove lane, started by a worker. Circuits are built in the meantime: its first
+/// job may need none, and one that does waits for them.
 fn lane(args: &Args) -> Result<()> {
     let backend = args.compute.kernel(&alphorn_stark::KERNELS)?;
     let sets = args.sets.clone();
@@ -186,7 +186,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     serve(args, &service)
 }
 
-/// Serves until the process is asked to end, and then ends what is under way.
+/// Serves until the process is asked to end, and then ends the work in progress.
 fn serve(args: &Args, service: &Arc<Service>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -219,7 +219,7 @@ fn limits(args: &Args) -> Limits {
     }
 }
 
-/// How the process of a prove lane is started.
+/// Returns how to start the process of a prove lane.
 fn child(args: &Args, kernel: Backend) -> Result<Option<ChildCommand>> {
     if !args.lanes.has_processes() {
         return Ok(None);
@@ -242,7 +242,7 @@ fn ready(path: &Path, address: SocketAddr) -> Result<()> {
     write_whole(path, ready.to_string().as_bytes())
 }
 
-/// The tokens of clients; none where everybody who reaches the address may ask.
+/// Returns the tokens of clients; none where anyone who can reach the address may ask.
 fn tokens(args: &Args) -> Result<Tokens> {
     let Some(path) = &args.token_file else {
         let ip = args.listen.ip();

@@ -1,4 +1,4 @@
-//! A job that is remembered: its state, its events, and how both read in JSON.
+//! A job that is remembered: its state, its events, and both in JSON.
 
 use super::job::{Kind, Output};
 use super::registry::Digest;
@@ -20,35 +20,35 @@ use tokio::sync::watch;
 pub(super) struct Ending {
     pub(super) state: &'static str,
     pub(super) at: Instant,
-    /// A few fields of a bounded length.
+    /// A few fields of bounded length.
     facts: Map<String, Value>,
-    /// Verdicts, which are as many as there were inputs: an object in JSON, since the values of its lists
-    /// take several times as much.
+    /// Verdicts, one per input: kept as the text of a JSON object, since its lists take several times
+    /// as much memory as values.
     lists: Option<Arc<str>>,
     pub(super) proof: Option<Bytes>,
 }
 
 impl Ending {
-    /// What is kept of it: the proof, and the verdicts here and in the event that tells of the end.
+    /// Returns the bytes kept: the proof, and the verdicts both here and in the final event.
     pub(super) fn bytes(&self) -> usize {
         let lists = self.lists.as_ref().map_or(0, |lists| lists.len());
         self.proof.as_ref().map_or(0, Bytes::len) + 2 * lists
     }
 }
 
-/// The state of a job at one time, as its client reads it.
+/// The state of a job at one time, as sent to its client.
 pub(super) struct Snapshot {
     facts: Map<String, Value>,
     lists: Option<Arc<str>>,
 }
 
 impl Snapshot {
-    /// An object in JSON. It can be long, so it is not made while the book is locked.
+    /// Returns a JSON object. It can be long, so it is not built while the book is locked.
     pub(super) fn text(self) -> String {
         let mut text = Value::Object(self.facts).to_string();
         let lists = self.lists.as_deref();
         if let Some(fields) = lists.and_then(|lists| lists.strip_prefix('{')) {
-            // Two objects, neither of them empty and with other fields each, become one.
+            // Two non-empty objects with distinct fields are joined into one.
             text.pop();
             text.push(',');
             text.push_str(fields);
@@ -64,7 +64,7 @@ impl IntoResponse for Snapshot {
     }
 }
 
-/// How a job is.
+/// The state of a job.
 pub(super) enum State {
     Queued,
     Running(Running),
@@ -76,9 +76,9 @@ pub(super) struct Record {
     pub(super) number: u64,
     pub(super) client: String,
     pub(super) kind: Kind,
-    /// As its client calls it.
+    /// Name chosen by its client.
     pub(super) name: Option<String>,
-    /// What was asked for.
+    /// Digest of the request.
     pub(super) asked: Digest,
     pub(super) session: Option<String>,
     pub(super) cancel: SessionId,
@@ -90,7 +90,7 @@ pub(super) struct Record {
     pub(super) over: watch::Sender<bool>,
 }
 
-/// The lines of a job's stream of events: all of them for a reader that comes late.
+/// The lines of a job's event stream; a late reader gets all of them.
 pub(super) struct Events {
     lines: Mutex<Lines>,
     is_over: AtomicBool,
@@ -121,7 +121,7 @@ impl Live for Events {
     }
 }
 
-/// A few states, and the last signs of progress.
+/// A few states, and the latest progress events.
 const EVENTS: RingLimits = RingLimits {
     high_lines_max: 16,
     high_bytes_max: 16 << 10,
@@ -146,7 +146,7 @@ impl Events {
         self.lines().push(kind, &snapshot.text(), is_high);
     }
 
-    /// The last line: nobody needs a place to wait for more.
+    /// Appends the last line: no reader needs to wait for more.
     pub(super) fn end(&self, snapshot: Snapshot) {
         self.push("ended", snapshot, false);
         self.is_over.store(true, Ordering::Release);
@@ -173,17 +173,17 @@ impl Record {
         }
     }
 
-    /// The proof that it made.
+    /// Returns the proof that it made.
     pub(super) fn proof(&self) -> Option<&Bytes> {
         self.ending().and_then(|ending| ending.proof.as_ref())
     }
 
-    /// What is kept of its end.
+    /// Returns the bytes kept of its end.
     pub(super) fn kept_bytes(&self) -> usize {
         self.ending().map_or(0, Ending::bytes)
     }
 
-    /// Its whole state.
+    /// Returns its whole state.
     pub(super) fn snapshot(&self, instance: u64, now: Instant) -> Snapshot {
         Snapshot {
             facts: self.facts(instance, now),
@@ -191,7 +191,7 @@ impl Record {
         }
     }
 
-    /// Its state without lists of verdicts.
+    /// Returns its state without lists of verdicts.
     pub(super) fn facts(&self, instance: u64, now: Instant) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -226,7 +226,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What is reported of a job's end.
+/// Returns what is reported of a job's end.
 pub(super) fn ending(finished: Finished<Output>, inputs: usize, now: Instant) -> Ending {
     let timing = finished.timing;
     let mut facts = Map::new();

@@ -6,16 +6,16 @@ use axum::body::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Begins what the digest of a registry is made of.
+/// Domain prefix of the registry digest.
 const DOMAIN: &[u8] = b"alphorn-registry-1";
 
-/// Registries that a child process remembers; the one that was used longest ago goes.
+/// Registries that a child process remembers; the least recently used one is dropped.
 const KNOWN_MAX: usize = 8;
 
 /// The name of a registry.
 pub(super) type Digest = [u8; 32];
 
-/// The proofs of a set that merge.
+/// Returns the mergeable proofs of a set.
 pub(super) fn proofs(set: Set) -> Proofs {
     Proofs::new(set, Preset::FAST)
 }
@@ -25,16 +25,16 @@ pub(super) fn proofs(set: Set) -> Proofs {
 pub(super) struct Registry {
     pub(super) digest: Digest,
     pub(super) set: Set,
-    /// Tells the registries of an epoch apart; a part of what is proved.
+    /// Distinguishes the registries of an epoch; part of the proved statement.
     pub(super) number: u32,
-    /// The keys, one after the other.
+    /// The keys, concatenated.
     pub(super) keys: Bytes,
-    /// With the commitment to the keys, once it is made.
+    /// The commitment to the keys, once it is made.
     committed: OnceLock<ProofRegistry>,
 }
 
 impl Registry {
-    /// The registry of keys in the order of their positions, not looked at yet.
+    /// Builds a registry of keys in the order of their positions, without checking them yet.
     ///
     /// # Errors
     /// What is wrong with their number.
@@ -65,20 +65,20 @@ impl Registry {
         })
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub(super) fn len(&self) -> usize {
         self.keys.len() / self.set.params().public_key_bytes
     }
 
-    /// Whether the commitment is made.
+    /// Whether the commitment has been made.
     pub(super) fn is_committed(&self) -> bool {
         self.committed.get().is_some()
     }
 
-    /// The keys with the commitment to them, made when it is asked for first.
+    /// Returns the keys with the commitment to them, made on first use.
     ///
     /// # Errors
-    /// The first key that is none.
+    /// The first invalid key.
     pub(super) fn committed(&self, exec: Exec<'_>) -> Result<&ProofRegistry, String> {
         if let Some(made) = self.committed.get() {
             return Ok(made);
@@ -96,13 +96,13 @@ impl Registry {
     }
 }
 
-/// The registries that jobs came with before: a child process gets the keys with each job, and makes the
+/// Registries from earlier jobs: a child process receives the keys with each job, but makes the
 /// commitment once.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<Vec<Arc<Registry>>>);
 
 impl Known {
-    /// The registry with this digest that was seen before, or this one from now on.
+    /// Returns the known registry with this digest, or this one, which is remembered.
     pub(super) fn same(&self, registry: &Arc<Registry>) -> Arc<Registry> {
         if registry.is_committed() {
             return registry.clone();

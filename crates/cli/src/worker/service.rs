@@ -1,4 +1,4 @@
-//! The service behind the paths: takes jobs, runs them on a worker, and notes their ends.
+//! The service behind the HTTP paths: accepts jobs, runs them on a worker, and records their ends.
 
 use super::book::{Asked, Book, Limits, Problem, digest_of, priority};
 use super::job::{Env, Job};
@@ -15,19 +15,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// How often the progress of jobs is noted.
+/// Interval at which the progress of jobs is recorded.
 const TICK: Duration = Duration::from_millis(250);
-/// Bodies that are decoded at a time.
+/// Maximum number of bodies decoded concurrently.
 const DECODERS: usize = 2;
-/// Seconds of a slot of the worker, by whose number it forgets what it learned of costs.
+/// Seconds per slot of the worker, which uses slot numbers to age out what it learned about costs.
 const SLOT_SECONDS: u64 = 4;
-/// When a job should have ended, unless its client says so.
+/// Default soft deadline of a job, by which it should have ended.
 const SOFT_MS: u64 = 60_000;
-/// When its result is of no use any more, unless its client says so, and at most.
+/// Default and maximum hard deadline, after which a job's result is useless.
 const HARD_MS: u64 = 600_000;
-/// Longest time that an answer waits for the end of a job: connections have half a minute.
+/// Longest time that an answer waits for the end of a job; connections have half a minute.
 pub(super) const WAIT_MS_MAX: u64 = 20_000;
-/// Characters of the name of a job or session.
+/// Maximum length of the name of a job or session, in characters.
 const NAME_MAX: usize = 64;
 
 /// How a job is to be scheduled: the query of its request.
@@ -47,7 +47,7 @@ pub(super) struct Schedule {
     pub(super) kept: usize,
 }
 
-/// A schedule that was checked.
+/// A validated schedule.
 struct Bounds {
     class: Class,
     soft: Duration,
@@ -87,7 +87,7 @@ impl Schedule {
         })
     }
 
-    /// Who asks for what.
+    /// Builds a request: the client, the job, and its digest.
     pub(super) fn asked(&self, client: &str, job: &Job, body: &[u8]) -> Asked {
         Asked {
             client: client.to_owned(),
@@ -101,7 +101,7 @@ impl Schedule {
     }
 }
 
-/// Refuses a name that is empty, too long, or of other characters.
+/// Rejects a name that is empty, too long, or has invalid characters.
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match (1..=NAME_MAX).contains(&name.len()) && name.chars().all(fits) {
@@ -112,14 +112,14 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// Who may ask: anybody, by address, or a bearer of a token, by its name.
+/// The authorised clients: anyone, by address, or the holder of a token, by its name.
 #[derive(Clone, Debug)]
 pub(super) struct Tokens(pub(super) Vec<(String, String)>);
 
 /// The service.
 pub(super) struct Service {
     worker: Worker<Job>,
-    /// The worker's time, in which deadlines are given to it.
+    /// The worker's clock, in which its deadlines are given.
     time: Box<dyn Fn() -> Time + Send + Sync>,
     book: Mutex<Book>,
     pub(super) tokens: Tokens,
@@ -128,12 +128,12 @@ pub(super) struct Service {
     pub(super) limits: Limits,
     pub(super) instance: u64,
     pub(super) decoders: Arc<Semaphore>,
-    /// The places of those who read events.
+    /// The connection slots of event readers.
     pub(super) readers: Clients,
     pub(super) begin: Instant,
 }
 
-/// What a service is made of.
+/// The components of a service.
 pub(super) struct Parts {
     pub(super) lanes: WorkerConfig,
     pub(super) tokens: Tokens,
@@ -144,23 +144,23 @@ pub(super) struct Parts {
 }
 
 impl Service {
-    /// Starts the lanes, and a thread that notes ends and progress.
+    /// Starts the lanes, and a thread that records ends and progress.
     ///
     /// # Errors
     /// If a thread cannot be started.
     pub(super) fn start(mut parts: Parts) -> std::io::Result<Arc<Service>> {
         let limits = parts.limits;
         let plan = &mut parts.lanes.plan;
-        // Each client has its share of the queue, so nobody's job makes room for that of another.
+        // Each client has its share of the queue, so no client's job evicts another's.
         let jobs = limits.clients_max * limits.jobs_max;
         plan.jobs_queued_max = u32::try_from(jobs).unwrap_or(u32::MAX);
         plan.queue_bytes_max = (limits.clients_max * limits.body_bytes_max) as u64;
         let (wake, woken) = sync_channel(1);
         let wake = move || {
-            // One that waits is enough.
+            // One pending wake-up is enough.
             let _ = wake.try_send(());
         };
-        // Not the wall clock, which may be set while jobs wait.
+        // Not the wall clock, which may be adjusted while jobs wait.
         let time = steady_time();
         let env = Env::new(parts.backend);
         let worker = Worker::start(env, parts.lanes, time.clone(), wake)?;
@@ -191,12 +191,12 @@ impl Service {
         &self.worker
     }
 
-    /// Streams of events that a client may have open: its share of the places that there are.
+    /// Returns the number of event streams that a client may have open: its share of the slots.
     pub(super) fn readers_max(&self) -> usize {
         (CLIENTS_MAX / self.limits.clients_max).max(1)
     }
 
-    /// Notes the ends of jobs as they come, and the progress of those that run.
+    /// Records the ends of jobs as they come, and the progress of running ones.
     fn note(&self, woken: &Receiver<()>) {
         loop {
             if let Err(RecvTimeoutError::Disconnected) = woken.recv_timeout(TICK) {
@@ -216,7 +216,7 @@ impl Service {
         }
     }
 
-    /// Takes a job: its number, and whether it is a new one.
+    /// Accepts a job; returns its number, and whether it is new.
     pub(super) fn submit(
         &self,
         asked: Asked,
@@ -226,7 +226,7 @@ impl Service {
         let unfit = |why| (StatusCode::BAD_REQUEST, why);
         let bounds = schedule.bounds().map_err(unfit)?;
         let now = Instant::now();
-        // Held until the job is noted, so that its end does not come before.
+        // Held until the job is recorded, so that its end does not come first.
         let mut book = self.book();
         if let Some(number) = book.named(&asked)? {
             return Ok((number, false));
@@ -263,7 +263,7 @@ impl Service {
         Ok((book.insert(asked, taken, session, now), true))
     }
 
-    /// Waits until a job has ended, at most so long; false if it has not.
+    /// Waits until a job has ended, for at most this long; false if it has not.
     pub(super) async fn wait(&self, number: u64, wait_ms: u64) -> bool {
         let over = self
             .book()
@@ -277,7 +277,7 @@ impl Service {
         ended.is_ok()
     }
 
-    /// Takes nothing more, waits at most `grace` for what there is, and ends the rest.
+    /// Stops accepting jobs, waits at most `grace` for existing ones, and ends the rest.
     pub(super) async fn close(&self, grace: Duration) {
         self.book().closing = true;
         let until = Instant::now() + grace;
@@ -285,7 +285,7 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         self.worker.shutdown(Duration::from_secs(1));
-        // A client that waits for an end hears of it.
+        // A client that waits for an end is notified.
         let until = Instant::now() + 2 * TICK;
         while self.book().live() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -294,7 +294,7 @@ impl Service {
     }
 }
 
-/// The answer to a client that comes while the service ends.
+/// Returns the answer to a client that connects while the service is shutting down.
 fn ending() -> Problem {
     (
         StatusCode::SERVICE_UNAVAILABLE,
@@ -302,7 +302,7 @@ fn ending() -> Problem {
     )
 }
 
-/// Why the worker does not take a job.
+/// Explains why the worker does not accept a job.
 fn refused(error: SubmitError) -> Problem {
     let code = match &error {
         SubmitError::Refused(Refused::Memory { .. } | Refused::Expired)

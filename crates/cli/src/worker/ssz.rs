@@ -26,8 +26,8 @@
 //!     proof_data: ByteList[2**23]
 //! ```
 //!
-//! A signature is what the lean specification serialises, of a length that its set fixes; as there, a
-//! list of them has no offsets. A bitlist may be shorter than its registry: who is not in it did not sign.
+//! A signature is serialised as in the lean specification, with a length fixed by its set, so a list of
+//! signatures has no offsets. A bitlist may be shorter than its registry: missing members did not sign.
 
 use super::job::{About, ENTRIES_MAX, Entry, Kind, Votes, Work};
 use super::registry::{Digest, Registry};
@@ -45,10 +45,10 @@ const ABOUT_BYTES: usize = 32 + 8 + 32;
 /// Bytes of an offset.
 const OFFSET_BYTES: usize = 4;
 
-/// The work that a body asks for.
+/// Decodes the work that a body requests.
 ///
 /// # Errors
-/// What is wrong with it, with its value and the bound.
+/// What is wrong with it, with the value and its bound.
 pub(super) fn decode(
     kind: Kind,
     body: &Bytes,
@@ -72,7 +72,7 @@ pub(super) fn decode(
     })
 }
 
-/// A merge of proofs over one message.
+/// Builds a merge of proofs over one message.
 pub(super) fn merged(entries: Vec<Entry>) -> Result<Work, String> {
     let of = |entry: &Entry| {
         let About {
@@ -91,7 +91,7 @@ pub(super) fn merged(entries: Vec<Entry>) -> Result<Work, String> {
     }
 }
 
-/// A split that keeps an entry that there is.
+/// Builds a split that keeps an existing entry.
 pub(super) fn split(entries: Vec<Entry>, proof: Bytes, kept: usize) -> Result<Work, String> {
     match entries.len() {
         count if kept < count => Ok(Work::Split {
@@ -103,7 +103,7 @@ pub(super) fn split(entries: Vec<Entry>, proof: Bytes, kept: usize) -> Result<Wo
     }
 }
 
-/// Votes with as many signatures as signers.
+/// Builds votes with as many signatures as signers.
 pub(super) fn voted(
     about: About,
     participants: Bitfield,
@@ -128,7 +128,7 @@ pub(super) fn voted(
     })
 }
 
-/// What was signed, once its registry is found.
+/// Builds the statement that was signed, once its registry is found.
 pub(super) fn about(
     digest: &Digest,
     slot: u64,
@@ -153,7 +153,7 @@ pub(super) fn about(
     }
 }
 
-/// The number of entries, if a job takes so many.
+/// Returns the number of entries, if a job accepts that many.
 pub(super) fn counted(count: usize) -> Result<usize, String> {
     match count {
         1..=ENTRIES_MAX => Ok(count),
@@ -166,7 +166,7 @@ fn offset(bytes: &[u8], at: usize) -> Option<usize> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
 }
 
-/// The variable parts of a container, whose offsets end its fixed part of `fixed` bytes.
+/// Returns the variable parts of a container whose offsets end its fixed part of `fixed` bytes.
 fn parts<'a, const N: usize>(
     what: &str,
     bytes: &'a [u8],
@@ -200,7 +200,7 @@ fn parts<'a, const N: usize>(
     Ok(std::array::from_fn(|i| &bytes[starts[i]..ends[i]]))
 }
 
-/// The elements of a list whose elements differ in length.
+/// Returns the elements of a list of variable-length elements.
 fn elements(bytes: &[u8]) -> Result<Vec<&[u8]>, String> {
     let first = match offset(bytes, 0) {
         None if bytes.is_empty() => 0,
@@ -226,7 +226,7 @@ fn elements(bytes: &[u8]) -> Result<Vec<&[u8]>, String> {
     Ok(found)
 }
 
-/// The bits of a bitlist, as many as the registry has members.
+/// Decodes a bitlist into as many bits as the registry has members.
 fn participants(bytes: &[u8], members: usize) -> Result<Bitfield, String> {
     let last = bytes.last().copied().unwrap_or_default();
     if last == 0 {
@@ -284,7 +284,7 @@ fn bundled(body: &Bytes, lookup: Lookup<'_>) -> Result<(Vec<Entry>, Bytes), Stri
     Ok((entries, bounded(body.slice_ref(proof))?))
 }
 
-/// Refuses entries of a bundle with proofs of their own.
+/// Rejects entries of a bundle that have proofs of their own.
 pub(super) fn without_proofs(entries: &[Entry]) -> Result<(), String> {
     match entries.iter().position(|entry| !entry.proof.is_empty()) {
         None => Ok(()),
@@ -294,7 +294,7 @@ pub(super) fn without_proofs(entries: &[Entry]) -> Result<(), String> {
     }
 }
 
-/// Bytes that a proof may have.
+/// Checks that a proof is within its size bound.
 pub(super) fn bounded(proof: Bytes) -> Result<Bytes, String> {
     match proof.len() {
         0..=EVIDENCE_BYTES_MAX => Ok(proof),
@@ -322,8 +322,8 @@ fn entry(body: &Bytes, bytes: &[u8], lookup: Lookup<'_>) -> Result<Entry, String
     })
 }
 
-/// The body that asks for a work: the inverse of [`decode`], but for bitlists, which are as long as their
-/// registries.
+/// Encodes the body that requests a work: the inverse of [`decode`], except that bitlists are as long
+/// as their registries.
 pub(super) fn encode(work: &Work) -> Vec<u8> {
     let mut w = Writer::new();
     match work {

@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How often a job that prepares its process says that it is alive.
+/// Interval at which a job that prepares its process reports that it is alive.
 const BEAT: Duration = Duration::from_millis(50);
-/// Bytes of the keys of a registry at most.
+/// Maximum bytes of the keys of a registry.
 const KEYS_BYTES_MAX: usize = COMMITTEE_MAX as usize * 64;
 
 fn exec<'a>(env: &Env, ctx: &Ctx<'a, ()>, pulse: &'a alphorn_exec::Pulse) -> Exec<'a> {
     Exec::new(env.backend, ctx.pool()).with_watch(pulse)
 }
 
-/// Does what asks nobody whether it shall go on, and beats meanwhile: on a busy machine it is slow and does
-/// not hang.
+/// Runs work that does not check for cancellation, and sends heartbeats in the meantime: on a busy host
+/// it is slow, not hung.
 fn beating(ctx: &Ctx<'_, ()>, work: impl FnOnce() + Send) {
     let (done, ended) = channel::<()>();
     std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ impl Job {
         }
         beating(ctx, || {
             for registry in &registries {
-                // What is wrong with one is said when it is used.
+                // Errors in a registry are reported when it is used.
                 let _ = registry.committed(Exec::new(env.backend, ctx.pool()));
             }
             if circuits {
@@ -70,7 +70,7 @@ impl Task for Job {
     type Env = Env;
     type Output = Output;
     type Scratch = ();
-    /// Whether each proof that is to be merged or bundled holds.
+    /// Whether each proof to be merged or bundled is valid.
     type Prepared = Vec<bool>;
 
     fn features(&self, env: &Env) -> Features {
@@ -139,7 +139,7 @@ impl Task for Job {
         }
     }
 
-    /// Proving verifies every signature and names the bad ones before anything is paid for; proofs are
+    /// Proving verifies every signature and names the bad ones before the expensive work; proofs are
     /// verified first.
     fn prepare(&self, env: &Env, ctx: &mut Ctx<'_, ()>) -> Option<Vec<bool>> {
         if !matches!(self.work, Work::Merge(_) | Work::Bundle(_)) {
@@ -197,7 +197,7 @@ impl Task for Job {
         )
     }
 
-    /// Kind, the registries with their keys, and the body as clients send it.
+    /// Encodes the kind, the registries with their keys, and the body as clients send it.
     fn encode(&self) -> Option<Vec<u8>> {
         let body = ssz::encode(&self.work);
         let registries = self.registries();

@@ -126,7 +126,7 @@ fn made(work: Work) -> Vec<u8> {
     }
 }
 
-/// One of each kind; what is no proof here is none, which nobody who only reads a body finds out.
+/// One of each kind. The proofs here are not valid, which cannot be found out by only reading a body.
 fn works() -> Vec<Work> {
     let entries = || vec![entry(0, &[0, 2], &[1, 7]), entry(0, &[5], &[1])];
     let bare = || vec![entry(0, &[0, 2], &[]), entry(1, &[5], &[])];
@@ -160,7 +160,7 @@ fn hex0x(bytes: &[u8]) -> String {
     format!("0x{}", hex::encode(bytes))
 }
 
-/// The body of a work in JSON.
+/// Returns the body of a work in JSON.
 fn in_json(work: &Work) -> Value {
     let about = |about: &About, participants: &Bitfield| {
         json!({
@@ -221,7 +221,7 @@ fn bodies_in_ssz_and_json_say_the_same() {
         for cut in 0..body.len() {
             let short = body.slice(..cut);
             if let Ok(read) = ssz::decode(kind, &short, kept(&work), &lookup) {
-                // The last proof is as long as its body makes it.
+                // The length of the last proof follows from that of its body.
                 assert_eq!(ssz::encode(&read), short, "{} cut at {cut}", kind.name());
             }
         }
@@ -231,7 +231,7 @@ fn bodies_in_ssz_and_json_say_the_same() {
                 changed[at] ^= 1 << bit;
                 let changed = Bytes::from(changed);
                 if let Ok(read) = ssz::decode(kind, &changed, kept(&work), &lookup) {
-                    // A bitlist may be shorter than its registry, and is then filled up.
+                    // A bitlist may be shorter than its registry, and is then padded.
                     assert!(ssz::encode(&read).len() >= changed.len());
                 }
             }
@@ -239,8 +239,8 @@ fn bodies_in_ssz_and_json_say_the_same() {
     }
 }
 
-/// Bodies after drawn edits, and one kind's bodies for another: an answer or a reason, never a panic, and what
-/// is accepted says the same in SSZ again.
+/// Randomly edited bodies, and bodies of one kind sent as another: an answer or a reason, never a
+/// panic, and accepted ones encode to the same SSZ again.
 #[test]
 fn edited_bodies_are_answered_or_refused() {
     use rand_chacha::ChaCha8Rng;
@@ -373,7 +373,7 @@ fn a_body_that_makes_no_sense_is_refused_with_the_reason() {
     assert_eq!(answer, "kept is 1, must be below 1");
 }
 
-/// What a process of a prove lane gets is what was asked for.
+/// The process of a prove lane receives exactly what was requested.
 #[test]
 fn jobs_come_back_from_their_bytes() {
     for work in works() {
@@ -443,7 +443,7 @@ fn bad_inputs_are_named_by_their_index() {
     let mut votes = cast(0, &[0, 2, 3, 5]);
     let each = SET.params().signature_bytes;
     let mut bytes = votes.signatures.to_vec();
-    // One of another message, and one that is none.
+    // One over another message, and one that is invalid.
     bytes[each..2 * each].copy_from_slice(&WORLD.signatures[1][2]);
     votes.signatures = bytes.clone().into();
     assert_eq!(
@@ -464,7 +464,7 @@ fn bad_inputs_are_named_by_their_index() {
         bad[1].0 == 3 && bad[1].1.contains("offset of path"),
         "{bad:?}"
     );
-    // Proofs are tested before a merge is paid for.
+    // Proofs are verified before the cost of a merge is paid.
     let good = made(Work::Prove(cast(0, &[0, 1])));
     let entries = vec![
         entry(0, &[0, 1], &good),
@@ -504,7 +504,7 @@ fn a_job_is_cut_only_where_its_client_allows_it() {
     assert!(verify.prefix(1).is_none());
 }
 
-/// What only verifies is given its time, and where it is slow its inputs are not to blame.
+/// Jobs that only verify are given their time, and if they are slow their inputs are not to blame.
 #[test]
 fn jobs_that_verify_say_so() {
     for work in works() {
@@ -569,7 +569,7 @@ fn session(seq: u32) -> SessionId {
     SessionId { slot: Slot(0), seq }
 }
 
-/// Hands in a job as the service does.
+/// Submits a job as the service does.
 fn hand_in(book: &mut Book, asked: Asked, job: u64) -> Result<u64, StatusCode> {
     let now = Instant::now();
     let (taken, _) = book.admit(&asked, now).map_err(|(code, _)| code)?;
@@ -578,7 +578,7 @@ fn hand_in(book: &mut Book, asked: Asked, job: u64) -> Result<u64, StatusCode> {
     Ok(number)
 }
 
-/// The end of a job that made a proof of so many bytes.
+/// The end of a job that made a proof of this many bytes.
 fn finished(job: u64, bytes: usize) -> Finished<Output> {
     Finished {
         job: JobId(job),
@@ -607,7 +607,7 @@ fn a_client_has_its_share_and_no_more() {
     assert_eq!(hand_in(&mut book, asked("a", None, 4_000), 2), busy);
     assert_eq!(hand_in(&mut book, asked("a", None, 3_000), 2), Ok(2));
     assert_eq!(hand_in(&mut book, asked("a", None, 1), 3), busy);
-    // Another one has its own; a third has none while both have jobs.
+    // Another client has its own share; a third has none while both have jobs.
     assert_eq!(hand_in(&mut book, asked("b", None, 4_000), 3), Ok(3));
     assert_eq!(hand_in(&mut book, asked("c", None, 1), 4), busy);
     let long = book.upload("a", 5_000, now).map_err(|(code, _)| code);
@@ -620,7 +620,7 @@ fn a_client_has_its_share_and_no_more() {
     assert!(book.upload("b", 2_000, now).is_ok());
     drop(first);
     assert!(book.upload("a", 2_000, now).is_ok());
-    // A client with nothing under way makes room, and what it left is gone.
+    // An idle client is evicted, and what it left is gone.
     finish(&mut book, 3, 10, now);
     assert_eq!(hand_in(&mut book, asked("c", None, 1), 5), Ok(4));
     assert!(book.get(3).is_none() && book.get(1).is_some());
@@ -641,7 +641,7 @@ fn registries_of_a_client_make_room_for_its_own_alone() {
     };
     assert!(keep(&mut book, "b", 0));
     assert!(keep(&mut book, "a", 0) && keep(&mut book, "a", 1) && !keep(&mut book, "a", 0));
-    // The one that was used longest ago goes.
+    // The least recently used one is dropped.
     assert!(keep(&mut book, "a", 2));
     let left = |book: &mut Book, client: &str| -> Vec<bool> {
         let digests = registries.iter().map(|one| one.digest);
@@ -669,7 +669,7 @@ fn one_name_is_one_job() {
     assert_eq!(other, Err(StatusCode::CONFLICT));
     assert_eq!(book.named(&asked("b", Some("mine"), 6)).unwrap(), None);
     assert_eq!(book.named(&asked("a", None, 6)).unwrap(), None);
-    // An id is of one life of the service, and of one client.
+    // An id belongs to one life of the service, and to one client.
     let id = format!("{:016x}-{number}", 1);
     let now = Instant::now();
     assert!(book.find("a", &id, now).is_some() && book.find("b", &id, now).is_none());

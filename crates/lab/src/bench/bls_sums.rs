@@ -113,7 +113,7 @@ fn on_kernel(
     Ok(cases)
 }
 
-/// The sums of a slot by every method.
+/// Measures the sums of a slot by every method.
 fn case(
     args: &Args,
     table: &KeyTable,

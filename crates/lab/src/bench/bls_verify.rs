@@ -1,4 +1,4 @@
-//! `alphorn bench bls verify`: all collections of a slot, alone and with what comes with them.
+//! `alphorn bench bls verify`: all collections of a slot, alone and with the claims that accompany them.
 
 mod world;
 
@@ -114,20 +114,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     bench.end(&config, fields, (!agree).then(|| wrong.to_owned()))
 }
 
-/// What a verification found, and what it took.
+/// The verdict and cost of a verification.
 struct Verified {
     messages: usize,
-    /// Indices of the claims that do not hold, ascending.
+    /// Indices of the invalid claims, ascending.
     bad: Vec<usize>,
     tests: u64,
     miller_loops: u64,
-    /// Of the last run.
+    /// Steps of the last run.
     steps: Map<String, Value>,
     /// The least time of all runs.
     best_s: f64,
 }
 
-/// Our verification: `inner` = the collections alone, `full` = with what comes with them.
+/// Our verification: `inner` = the collections alone, `full` = with their accompanying claims.
 struct Ours {
     inner: Verified,
     full: Verified,
@@ -142,10 +142,10 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// The steps of [`alphorn_scheme::verify_claims`], which a verify job of a node runs.
+    /// Runs the steps of [`alphorn_scheme::verify_claims`], which a verify job of a node runs.
     fn verify(&self, world: &World<'_>, claims: &[Claim], workspace: &mut Workspace) -> Verified {
         let (scheme, keys) = (self.scheme, world.keys);
-        // What one run finds of these very supports would be known to the next.
+        // Otherwise, what one run learns about these supports would be cached for the next.
         keys.forget();
         let ctx = &mut Ctx::pooled(self.pool, Stop::default(), Arc::default(), workspace);
         let start = Instant::now();
@@ -177,7 +177,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The least time of the runs.
+    /// Returns the least time of the runs.
     fn measure(&self, world: &World<'_>) -> Ours {
         let mut workspace = Workspace::default();
         let mut timed = |claims: &[Claim]| {
@@ -196,14 +196,14 @@ impl Verifier<'_> {
 
 /// blst on the same collections: each alone, by each of its ways to sum keys, and all of them in one batch.
 struct Peers {
-    /// By the methods of [`PeerMethod::ALL`]: seconds and verdicts.
+    /// Seconds and verdicts for the methods of [`PeerMethod::ALL`].
     each: [(f64, Vec<bool>); 3],
-    /// Of [`verify_batch`], the fastest of all where every item holds.
+    /// The same for [`verify_batch`], the fastest of all where every item is valid.
     batch: (f64, bool),
 }
 
 impl Peers {
-    /// Slow ways run once, the batch as often as ours: its least time counts too.
+    /// Runs slow methods once, and the batch as often as ours, also taking the least time.
     fn of(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
         let items = world.items();
         let weight = |i: usize| {
@@ -219,15 +219,15 @@ impl Peers {
         }
     }
 
-    /// Seconds of the fastest way.
+    /// Returns the seconds of the fastest method.
     fn strongest_s(&self) -> f64 {
         let each = self.each.iter().map(|(seconds, _)| *seconds);
         each.fold(self.batch.0, f64::min)
     }
 }
 
-/// Whether those that nobody signed were found by all, and by ours also those that were damaged: alone and with
-/// what comes with them, which holds.
+/// Whether all methods found the collections that nobody signed, and ours also found the damaged ones:
+/// alone and with their accompanying claims, which are valid.
 fn agree(
     unsigned: &[usize],
     damaged: &[usize],
@@ -282,7 +282,7 @@ fn fields(honest: &Ours, bad: Option<&Ours>, peers: &Peers) -> Value {
     })
 }
 
-/// A row for each verification of ours, and for each way of blst.
+/// Returns a row for each of our verifications, and for each blst method.
 fn rows(fields: &Value) -> Vec<Value> {
     let named = |name: String, mut row: Value| {
         row["name"] = json!(name);
@@ -331,7 +331,7 @@ mod tests {
         };
         assert!(holds(&[], &[], &[3, 5]));
         assert!(holds(&[1], &[1], &[1, 3, 5]));
-        // All refused, none found, one too many, and an honest one refused.
+        // All rejected, none found, one too many, and an honest one rejected.
         assert!(!holds(&[], &[0, 1, 2, 3, 5], &[0, 1, 2, 3, 5]));
         assert!(!holds(&[], &[], &[]));
         assert!(!holds(&[], &[], &[3, 4, 5]));

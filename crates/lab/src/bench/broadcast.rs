@@ -1,5 +1,5 @@
-//! `alphorn bench broadcast`: what coding, verifying and decoding chunks costs, against curve25519-dalek and the
-//! bare Reed-Solomon code.
+//! `alphorn bench broadcast`: the cost of coding, verifying and decoding chunks, against
+//! curve25519-dalek and the bare Reed-Solomon code.
 
 mod costs;
 mod peers;
@@ -56,9 +56,9 @@ const SUBJECT: Subject = Subject {
     source: 1,
     index: 0,
 };
-/// Of payloads and coefficients.
+/// Seed of payloads and coefficients.
 const SEED: u64 = 1;
-/// The end of the name of a peer that authenticates nothing.
+/// Suffix of the name of a peer that authenticates nothing.
 const BARE: &str = "unauthenticated";
 
 const COLUMNS: [Column; 7] = [
@@ -79,7 +79,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// A payload in generations of so many chunks, as few as it takes.
+    /// Cuts a payload into the fewest generations of this many chunks.
     fn of_chunks(payload_bytes: usize, chunks: u16) -> Shape {
         let generation = u32::from(chunks) * ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX;
         let generations = payload_bytes.div_ceil(generation as usize);
@@ -97,10 +97,10 @@ impl Shape {
     }
 }
 
-/// A step and the nanoseconds of its median.
+/// A step and its median in nanoseconds.
 type Step = (&'static str, f64);
 
-/// A step, who else does it, and the nanoseconds of the median.
+/// A step, the peer that also does it, and the median in nanoseconds.
 type Peer = (&'static str, &'static str, f64);
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -151,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     bench.end(&config, fields, None)
 }
 
-/// A code, its kernel, and its steps against those who do the same.
+/// Returns a code, its kernel, and its steps next to peers that do the same.
 fn case(strategy: &str, kernel: &str, steps: &[Step], peers: &[Peer]) -> Value {
     let step = |(name, median_ns): &Step| {
         let same = || peers.iter().filter(|peer| peer.0 == *name);
@@ -179,7 +179,7 @@ fn case(strategy: &str, kernel: &str, steps: &[Step], peers: &[Peer]) -> Value {
     })
 }
 
-/// The steps of all cases, each with the names of its case.
+/// Returns the steps of all cases, each with the names of its case.
 fn rows(cases: &[Value]) -> Vec<Value> {
     let of = |case: &Value| -> Vec<Value> {
         let steps = case["ops"].as_array().into_iter().flatten();

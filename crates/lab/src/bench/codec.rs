@@ -1,4 +1,4 @@
-//! `alphorn bench codec`: what the codes of supports cost in bytes and time.
+//! `alphorn bench codec`: the cost of support codes in bytes and time.
 
 use super::harness::{Bench, Column, count, us};
 use super::least;
@@ -19,7 +19,7 @@ use anyhow::ensure;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-/// Positions of all collections of a case at most: four times 512 collections of 2^15.
+/// Maximum positions of all collections of a case: four times 512 collections of 2^15.
 const POSITIONS_MAX: u64 = 1 << 26;
 /// Aggregators of a cell where collections are sums of aggregates.
 const AGGREGATORS: u16 = 16;
@@ -103,7 +103,7 @@ fn kib(bytes: f64) -> String {
     format!("{:.0}", bytes / 1024.0)
 }
 
-/// The collections of one committee and what is known beforehand.
+/// The collections of one committee, and the context known beforehand.
 struct Committee {
     cells: CellBounds,
     before: Bitfield,
@@ -111,7 +111,7 @@ struct Committee {
     picks: u64,
 }
 
-/// Sums over all collections of a case, in bytes; those of contexts for none, chain and link.
+/// Sums over all collections of a case, in bytes; by context: none, chain and link.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sizes {
     collections: u64,
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     bench.end(&config, json!({ "cases": cases }), wrong)
 }
 
-/// Each participation with each share of flips.
+/// Returns each participation with each share of flips.
 fn cases(args: &Args, pool: &rayon::ThreadPool) -> anyhow::Result<Vec<Value>> {
     let points = args.participation.iter();
     let points = points.flat_map(|who| args.flip.iter().map(move |&flip| (who, flip)));
@@ -204,7 +204,7 @@ fn case(
         let sizes = sizes.reduce(Sizes::default, Sizes::plus);
         (committees, sizes)
     });
-    // The fullest committee counts for all: the first one of a record may be empty.
+    // The fullest committee is representative: the first one of a record may be empty.
     let signers = |committee: &&Committee| committee.supports.first().map(Support::signer_count);
     let largest = committees.iter().max_by_key(signers);
     let times = largest.map(|largest| times(largest, max, usize::from(args.runs)));
@@ -280,7 +280,8 @@ impl Committee {
     }
 }
 
-/// What every code takes for every collection, each with what both ends of a link know when it is sent.
+/// Measures every code on every collection, each with the context that both ends of a link have when it
+/// is sent.
 fn measure(committee: &Committee, max: u8) -> Sizes {
     let mut sizes = Sizes {
         collections: committee.supports.len() as u64,
@@ -342,7 +343,8 @@ impl Sizes {
     }
 }
 
-/// The least time of encoding and of decoding all collections of a committee, microseconds of one.
+/// Returns the least time of encoding and decoding all collections of a committee, in microseconds per
+/// collection.
 fn times(committee: &Committee, max: u8, runs: usize) -> Vec<(&'static str, f64, f64)> {
     let chain = Reference::Chain(&committee.before);
     let mut codes = vec![
@@ -373,7 +375,7 @@ fn times(committee: &Committee, max: u8, runs: usize) -> Vec<(&'static str, f64,
     codes.into_iter().map(time).collect()
 }
 
-/// A row for each code that was timed.
+/// Returns a row for each code that was timed.
 fn time_rows(case: &Value) -> Vec<Value> {
     let all = case["collections"].as_f64().unwrap_or(0.0);
     let encode = case["encode_us"].as_object().into_iter().flatten();
@@ -403,7 +405,7 @@ mod tests {
         args: Args,
     }
 
-    /// The cases of options that are separated by single spaces.
+    /// Returns the cases of options separated by single spaces.
     fn found(options: &str) -> anyhow::Result<Vec<Value>> {
         let cli = Cli::try_parse_from(format!("codec --runs 1 {options}").split(' '));
         let args = cli.unwrap_or_else(|error| panic!("{error}")).args;
@@ -443,7 +445,7 @@ mod tests {
                 assert!(off <= 4.0 + 0.06 * expected, "{pointer} of {case}");
             }
             assert_eq!(case["equal"], true);
-            // Near the entropy, but for header and counts.
+            // Close to the entropy, except for header and counts.
             let most = figure(case, "/entropy/none") * 1.045 + 12.0 * collections;
             assert!(figure(case, "/rice/none") <= most);
         }

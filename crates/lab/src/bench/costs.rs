@@ -1,4 +1,4 @@
-//! What the cost tables of schemes with proofs share: signatures are in lists, collections are proofs.
+//! Shared parts of the cost tables of schemes with proofs: signatures are in lists, collections are proofs.
 
 use crate::error::Result;
 use alphorn_scheme::model::{
@@ -14,7 +14,7 @@ pub(super) const BATCH: usize = 64;
 /// Pieces of evidence on a line.
 pub(super) const MANY: u64 = 100;
 
-/// A proof of so many signatures on one thread.
+/// A proof of this many signatures on one thread.
 #[derive(Clone, Copy)]
 pub(super) struct Proved {
     pub(super) signatures: u64,
@@ -23,17 +23,17 @@ pub(super) struct Proved {
     pub(super) bytes: u64,
 }
 
-/// Nanoseconds of one signature.
+/// Nanoseconds per signature.
 pub(super) struct Lists {
     pub(super) sign_ns: u64,
     pub(super) verify_one_ns: u64,
-    /// In a batch.
+    /// Verification in a batch.
     pub(super) verify_ns: u64,
-    /// Of preparing its key; by the scheme's own formula if none.
+    /// Preparation of its key; none means the scheme's own formula.
     pub(super) prepare_ns: Option<u64>,
 }
 
-/// The right to sign a message as a validator in a slot, in which it has signed nothing.
+/// Returns the right to sign a message as a validator in a slot in which it has not signed.
 pub(super) fn permit(
     store: &MemoryWatermark,
     slot: u64,
@@ -49,7 +49,7 @@ pub(super) fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// A row with the memory that the scheme says.
+/// Builds a row with the memory given by the scheme.
 pub(super) fn row(scheme: &impl Scheme, op: Op, n: u64, m: u64, ns: u64) -> OpCost {
     OpCost {
         op,
@@ -61,12 +61,12 @@ pub(super) fn row(scheme: &impl Scheme, op: Op, n: u64, m: u64, ns: u64) -> OpCo
 }
 
 impl Lists {
-    /// Nanoseconds of verifying so many at once.
+    /// Returns the nanoseconds to verify this many at once.
     pub(super) fn verify(&self, count: u64) -> u64 {
         self.verify_one_ns.max(count.saturating_mul(self.verify_ns))
     }
 
-    /// Rows of everything but collections.
+    /// Returns the rows of everything but collections.
     pub(super) fn rows(&self, scheme: &impl Scheme) -> Vec<OpCost> {
         let mut rows = Vec::new();
         let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
@@ -90,7 +90,7 @@ impl Lists {
         rows
     }
 
-    /// Rows of collections that are proofs.
+    /// Returns the rows of collections that are proofs.
     pub(super) fn collections(&self, scheme: &impl Scheme, proofs: &[Proved]) -> Vec<OpCost> {
         let mut rows = Vec::new();
         let mut row = |op, n: u64, m: u64, ns| rows.push(row(scheme, op, n, m, ns));
@@ -107,7 +107,7 @@ impl Lists {
     }
 }
 
-/// The table as JSON.
+/// Returns the table as JSON.
 pub(super) fn table(
     scheme: &impl Scheme,
     machine: String,

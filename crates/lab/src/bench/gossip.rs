@@ -1,8 +1,8 @@
 //! `alphorn bench gossip`: the simulator's gossip against that of real nodes.
 //!
-//! Both have the same connections, the same delay on each and the same messages. Real nodes are those of
-//! `alphorn-net` in one process, with every byte on the loopback interface held back for the delay; so what
-//! takes time is what takes time in the model, and not the cores that they share.
+//! Both have the same connections, the same delay on each and the same messages. Real nodes are those
+//! of `alphorn-net` in one process, with every byte on the loopback interface held back for the delay.
+//! So their time is dominated by what the model counts, not by the cores that they share.
 
 mod delay;
 mod real;
@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Runs of the model for one of the real nodes: it costs nothing.
+/// Runs of the model for each run of the real nodes, as they are cheap.
 const MODEL_RUNS: u64 = 16;
-/// Of the connections, and of the model.
+/// Seed of the connections and of the model.
 const SEED: u64 = 1;
-/// How long a byte is on its way to a neighbour.
+/// One-way delay of a byte to a neighbour.
 const DELAY: Duration = Duration::from_millis(100);
 
 /// Gossip among real nodes, against the simulator's
@@ -83,24 +83,24 @@ fn whole_ms(value: f64) -> String {
 /// What is sent over which connections.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Connections: who dials, and whom.
+    /// Connections as pairs: the dialling node and its target.
     pub edges: Vec<(u32, u32)>,
-    /// How long a byte is on its way, in whole milliseconds.
+    /// One-way delay of a byte, in whole milliseconds.
     pub delay: Duration,
     /// How long a node validates a message before it forwards it.
     pub validation: Duration,
     /// Bytes of a message.
     pub bytes: usize,
-    /// Messages.
+    /// Number of messages.
     pub messages: u32,
     /// Time between messages.
     pub interval: Duration,
 }
 
 impl Plan {
-    /// A plan in which each node is connected with its images under `degree / 2` permutations.
+    /// Draws a plan in which each node is connected to its images under `degree / 2` permutations.
     pub fn draw(nodes: u32, degree: u32, delay: Duration, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut edges = BTreeSet::new();
@@ -123,7 +123,7 @@ impl Plan {
         }
     }
 
-    /// The same for the simulator; links are wide and processors idle.
+    /// Returns the same plan for the simulator; links are wide and processors idle.
     fn scenario(&self) -> Result<Scenario> {
         let text = format!(
             "name = \"gossip\"\nschema = 1\n[sim]\nnodes = {}\n\
@@ -147,28 +147,28 @@ impl Plan {
     }
 }
 
-/// When messages came, and how many copies of them.
+/// When messages arrived, and how many copies of them.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
-    /// For each message the times from its publication to its arrival, at every node but its source.
+    /// For each message the times from its publication to its arrival at every node but its source.
     delays: Vec<Vec<Duration>>,
-    /// Messages that came to all nodes together, known ones included.
+    /// Total message arrivals at all nodes, including duplicates.
     copies: u64,
 }
 
-/// What is compared.
+/// The figures that are compared.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Share of the nodes to which a message came.
+    /// Share of the nodes that a message reached.
     pub delivered: f64,
     /// Copies of a message that a node received.
     pub copies: f64,
-    /// Connections that a message went over to a node, on average, reckoned from when it arrived: real nodes
-    /// do not say over how many it came.
+    /// Average hops of a message to a node, estimated from its arrival time: real nodes do not report
+    /// the number of hops.
     pub hops: f64,
     /// Milliseconds to half of the nodes.
     pub half_ms: f64,
-    /// Milliseconds to the last node, on average over the messages.
+    /// Milliseconds to the last node, averaged over the messages.
     pub last_ms: f64,
 }
 
@@ -179,7 +179,7 @@ impl Arrivals {
         let ms = |delay: &Duration| delay.as_secs_f64() * 1e3;
         let mut all: Vec<f64> = self.delays.iter().flatten().map(ms).collect();
         all.sort_by(f64::total_cmp);
-        // All nodes on the way but the last one have validated it.
+        // All nodes on the path but the last one have validated it.
         let (delay_ms, validation_ms) = (ms(&plan.delay), ms(&plan.validation));
         let hops_of = |at: &f64| ((at + validation_ms) / (delay_ms + validation_ms)).floor();
         let hops: f64 = all.iter().map(hops_of).sum();
@@ -194,7 +194,7 @@ impl Arrivals {
     }
 }
 
-/// The plan among real nodes, in so many networks side by side.
+/// Runs the plan on real nodes, in this many networks side by side.
 ///
 /// # Errors
 /// If nodes cannot be started, or do not find each other.
@@ -205,10 +205,10 @@ pub fn real(plan: &Plan, networks: u32) -> Result<Figures> {
     Ok(arrivals.figures(plan))
 }
 
-/// The plan in the simulator, with the seeds of some runs.
+/// Runs the plan in the simulator, with several seeds.
 ///
 /// # Errors
-/// If the simulator refuses it.
+/// If the simulator rejects it.
 pub fn modelled(plan: &Plan, seed: u64) -> Result<Figures> {
     let scenario = plan.scenario()?;
     let mut arrivals = Arrivals::default();
@@ -271,7 +271,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What the model takes by default is what a node takes.
+    /// The defaults of the model are those of a node.
     #[test]
     fn the_model_has_the_parameters_of_the_node() {
         let model = alphorn_sim::scenario::Gossip::default();
@@ -301,7 +301,7 @@ mod tests {
             validation: Duration::from_millis(10),
             ..Plan::draw(8, 8, Duration::from_millis(10), 1)
         };
-        // A millisecond of other things comes to each.
+        // Each gets an extra millisecond for everything else.
         let at = |hops: u64| Duration::from_millis(hops * 10 + (hops - 1) * 10 + 1);
         let arrivals = Arrivals {
             delays: vec![[1, 2, 2, 3, 3, 3, 4].map(at).to_vec()],

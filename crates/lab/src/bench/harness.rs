@@ -1,4 +1,4 @@
-//! The harness of all benches: their outputs, their cases as tables, their report, and runs that are timed.
+//! The harness of all benches: outputs, case tables, reports, and timed runs.
 
 use crate::error::{Error, Result};
 use crate::levels::levels;
@@ -32,10 +32,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Begins a bench on so many threads at most; also its kernels.
+    /// Starts a bench on at most this many threads; also returns its kernels.
     ///
     /// # Errors
-    /// If a kernel is none of the crate's, or if two outputs are one file.
+    /// If a kernel is not one of the crate's, or if two outputs are the same file.
     pub(super) fn begin(
         &self,
         command: &'static str,
@@ -51,7 +51,7 @@ impl Output {
         Ok((Bench::new(report, sink, machine), kernels))
     }
 
-    /// Writes the table of costs if it is asked for.
+    /// Writes the cost table if requested.
     ///
     /// # Errors
     /// If it cannot be measured or written.
@@ -63,10 +63,10 @@ impl Output {
     }
 }
 
-/// A column of a table of cases: its name, where a case has its figure, and how that reads.
+/// A column of a table of cases: its name, the pointer to its figure, and its format.
 pub(super) type Column = (&'static str, &'static str, fn(f64) -> String);
 
-/// A bench that runs.
+/// A running bench.
 pub(super) struct Bench {
     report: Report,
     sink: Sink,
@@ -74,7 +74,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Says what it runs on.
+    /// Prints what it runs on.
     pub(super) fn new(report: Report, sink: Sink, machine: Machine) -> Self {
         sink.say(&machine.line());
         Bench {
@@ -84,12 +84,12 @@ impl Bench {
         }
     }
 
-    /// Says something to a person.
+    /// Prints text for a human reader.
     pub(super) fn say(&self, text: &str) {
         self.sink.say(text);
     }
 
-    /// Says cases as a table.
+    /// Prints cases as a table.
     pub(super) fn table(&self, cases: &[Value], columns: &[Column]) {
         self.say(&format!("\n{}", cells(cases, columns)));
     }
@@ -97,7 +97,7 @@ impl Bench {
     /// Writes the report, then fails if the bench found something wrong.
     ///
     /// # Errors
-    /// If it cannot be written, and a failed check with what is wrong.
+    /// If it cannot be written, or a failed check that says what is wrong.
     pub(super) fn end(&self, config: &Value, fields: Value, wrong: Option<String>) -> Result<()> {
         let object = self
             .report
@@ -107,7 +107,7 @@ impl Bench {
     }
 }
 
-/// The table of some cases.
+/// Formats a table of cases.
 fn cells(cases: &[Value], columns: &[Column]) -> String {
     let cell = |case: &Value, (_, pointer, read): &Column| match case.pointer(pointer) {
         Some(Value::String(text)) => text.clone(),
@@ -120,50 +120,50 @@ fn cells(cases: &[Value], columns: &[Column]) -> String {
     table(&header, &rows)
 }
 
-/// A whole number.
+/// Formats a whole number.
 pub(super) fn count(value: f64) -> String {
     text::count(value.round() as u64)
 }
 
-/// Bytes.
+/// Formats bytes.
 pub(super) fn bytes(value: f64) -> String {
     text::bytes(value.round() as u64)
 }
 
-/// Milliseconds.
+/// Formats milliseconds.
 pub(super) fn ms(value: f64) -> String {
     text::seconds(value * 1e-3)
 }
 
-/// Microseconds.
+/// Formats microseconds.
 pub(super) fn us(value: f64) -> String {
     text::seconds(value * 1e-6)
 }
 
-/// Nanoseconds.
+/// Formats nanoseconds.
 pub(super) fn ns(value: f64) -> String {
     text::seconds(value * 1e-9)
 }
 
-/// A share as percent.
+/// Formats a share as percent.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Runs of one operation that all made the same bytes.
+/// Runs of one operation that all produced the same bytes.
 pub(super) struct Runs {
     pub(super) bytes: Vec<u8>,
-    /// The first one, which may have made what the others found.
+    /// The first one, which may have built what the others reused.
     cold: Steps,
-    /// Those that count, the fastest first.
+    /// The counted runs, fastest first.
     counted: Vec<Steps>,
 }
 
 impl Runs {
-    /// Makes something so many times, after a first one that does not count.
+    /// Repeats an operation this many times, after a warm-up run that does not count.
     ///
     /// # Errors
-    /// If it cannot be made, or if two runs differ.
+    /// If it fails, or if two runs differ.
     pub(super) fn warm(
         runs: usize,
         mut make: impl FnMut() -> Result<(Vec<u8>, Steps)>,
@@ -185,10 +185,10 @@ impl Runs {
         })
     }
 
-    /// Makes something so many times, of which the first counts as well.
+    /// Repeats an operation this many times, counting the first run as well.
     ///
     /// # Errors
-    /// If it cannot be made, or if two runs differ.
+    /// If it fails, or if two runs differ.
     pub(super) fn all(runs: usize, make: impl FnMut() -> Result<(Vec<u8>, Steps)>) -> Result<Self> {
         let mut all = Runs::warm(runs.saturating_sub(1), make)?;
         let cold_s = all.cold_s();
@@ -197,24 +197,24 @@ impl Runs {
         Ok(all)
     }
 
-    /// Seconds of the first run.
+    /// Returns the seconds of the first run.
     pub(super) fn cold_s(&self) -> f64 {
         self.cold.total_s
     }
 
-    /// The steps of the fastest run.
+    /// Returns the steps of the fastest run.
     pub(super) fn steps(&self) -> &Steps {
         self.counted.first().unwrap_or(&self.cold)
     }
 
-    /// The value below which a share of the runs lies.
+    /// Returns the value below which a share of the runs lies.
     pub(super) fn quantile_s(&self, share: f64) -> f64 {
         let last = self.counted.len().saturating_sub(1);
         let at = (share * last as f64).ceil() as usize;
         self.counted.get(at).unwrap_or(&self.cold).total_s
     }
 
-    /// The value in the middle.
+    /// Returns the median.
     pub(super) fn median_s(&self) -> f64 {
         self.quantile_s(0.5)
     }

@@ -1,4 +1,4 @@
-//! `alphorn bench lattice`: proofs of Falcon signatures against verifying them plainly.
+//! `alphorn bench lattice`: proofs of Falcon signatures against verifying them directly.
 
 mod costs;
 mod program;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use world::{KEYS_MAX, World};
 
-/// What the proofs of the measurements are bound to.
+/// What the measured proofs are bound to.
 const CONTEXT: &[u8] = b"alphorn/bench/lattice";
 
 /// Proofs of Falcon signatures, against verifying the signatures
@@ -68,9 +68,9 @@ pub(crate) struct Args {
     output: Output,
 }
 
-/// Verifications of each kind at least, and times that keys are decoded, of which the fastest counts. In the first ones
-/// the allocator gives back what a prover took and takes pages anew, some ten thousand of them, which no process
-/// does that verifies alone.
+/// Minimum number of verifications of each kind, and number of times that keys are decoded; the fastest
+/// is used. During the first ones the allocator returns pages that a prover used and allocates new
+/// ones, some ten thousand of them, which does not happen in a process that only verifies.
 const VERIFICATIONS: usize = 8;
 
 const COLUMNS: [Column; 13] = [
@@ -97,7 +97,7 @@ const PEERS: [Column; 5] = [
     ("bytes", "/bytes", bytes),
 ];
 
-/// What is measured at once.
+/// The parameters of one measurement.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     preset: Preset,
@@ -108,7 +108,7 @@ struct Point {
     runs: usize,
 }
 
-/// What the signatures themselves take, in seconds.
+/// The cost of the signatures themselves, in seconds.
 #[derive(Clone, Copy)]
 struct Plain {
     keys_s: f64,
@@ -171,7 +171,7 @@ fn point(args: &Args, preset: Preset, n: u32, kernel: Backend, threads: usize) -
     }
 }
 
-/// Measures and says every kernel, number of signatures and preset.
+/// Measures and prints every kernel, number of signatures and preset.
 fn cases<const N: usize>(
     bench: &Bench,
     world: &World<N>,
@@ -180,7 +180,7 @@ fn cases<const N: usize>(
     pool: &rayon::ThreadPool,
 ) -> Result<Vec<Value>> {
     let threads = pool.current_num_threads();
-    // Once, whatever the kernels are.
+    // Run once, regardless of the kernels.
     let ran = |n: &u32| match &args.peer {
         Some(program) => Ok(vec![program::run(program, world, *n as usize, threads)?]),
         None => Ok(Vec::new()),
@@ -211,7 +211,7 @@ fn cases<const N: usize>(
     Ok(cases)
 }
 
-/// A proof and what it took.
+/// A proof and its cost.
 struct Proved<const N: usize> {
     aggregator: Aggregator<N>,
     setup_s: f64,
@@ -243,7 +243,7 @@ fn prove<const N: usize>(
     })
 }
 
-/// Verifies a proof several times; the steps of the fastest run.
+/// Verifies a proof several times; returns the steps of the fastest run.
 fn verify<const N: usize>(
     world: &World<N>,
     proved: &Proved<N>,
@@ -267,7 +267,7 @@ fn verify<const N: usize>(
     Ok(verified.steps().clone())
 }
 
-/// Verifies the signatures in two ways, whatever proves them.
+/// Verifies the signatures in two ways, independently of any proof.
 fn measure_plainly<const N: usize>(
     world: &World<N>,
     point: Point,
@@ -294,7 +294,7 @@ fn measure_plainly<const N: usize>(
     })
 }
 
-/// Whether all signatures hold, by all threads, keys decoded first.
+/// Whether all signatures are valid, using all threads and decoding the keys first.
 fn plainly<const N: usize>(
     world: &World<N>,
     kernel: Backend,
@@ -315,7 +315,7 @@ fn plainly<const N: usize>(
     Ok(held?.into_iter().all(|holds| holds))
 }
 
-/// The part of a proof that a step of the prover belongs to.
+/// Returns the part of a proof that a step of the prover belongs to.
 fn prover_part(step: &str) -> &'static str {
     match step {
         "plain verification" | "digest of the statement" | "witness check" => "admission",
@@ -328,7 +328,7 @@ fn prover_part(step: &str) -> &'static str {
     }
 }
 
-/// The part of a verification that a step belongs to.
+/// Returns the part of a verification that a step belongs to.
 fn verifier_part(step: &str) -> &'static str {
     match step {
         "decoding of keys" => "keys",
@@ -341,7 +341,7 @@ fn verifier_part(step: &str) -> &'static str {
     }
 }
 
-/// Proves, and verifies the proof; the case, and the steps of the verifier.
+/// Proves, and verifies the proof; returns the case and the verifier's steps.
 fn measure<const N: usize>(
     world: &World<N>,
     point: Point,

@@ -110,7 +110,7 @@ const COLUMNS: [Column; 11] = [
     ("verify list", "/list_verify_ms", ms),
 ];
 
-/// What is measured.
+/// The kind of measurement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Proofs,
@@ -118,7 +118,7 @@ enum What {
     Bundles,
 }
 
-/// What is measured together.
+/// The parameters of one measurement.
 #[derive(Clone, Copy)]
 struct Point {
     proofs: Proofs,
@@ -127,7 +127,7 @@ struct Point {
     signatures: usize,
 }
 
-/// What a proof, a merge or a bundle takes, and the fields of its case.
+/// The cost of a proof, a merge or a bundle, and the fields of its case.
 struct Made {
     runs: Runs,
     verify_s: f64,
@@ -135,7 +135,7 @@ struct Made {
 }
 
 impl Made {
-    /// With what all cases have.
+    /// Adds the fields common to all cases.
     fn new(point: Point, runs: Runs, verify_s: f64, mut fields: Value) -> Self {
         fields["kernel"] = json!(point.kernel.name());
         fields["threads"] = json!(point.threads);
@@ -150,7 +150,7 @@ impl Made {
     }
 }
 
-/// A case that is to be measured.
+/// A case to be measured.
 #[derive(Clone, Copy)]
 enum Job {
     Proof(Point),
@@ -159,7 +159,7 @@ enum Job {
 }
 
 impl Job {
-    /// Validators that it needs.
+    /// Returns the number of validators that it needs.
     fn validators(&self) -> usize {
         match self {
             Job::Proof(point) | Job::Bundle(point, _) => point.signatures,
@@ -227,7 +227,7 @@ fn mergeable(proofs: &Proofs) -> bool {
 }
 
 impl Args {
-    /// Refuses cases that are there twice, and presets that nothing would measure.
+    /// Rejects duplicate cases, and presets that nothing would measure.
     fn check_lists(&self) -> Result<()> {
         distinct("--n", &self.n)?;
         distinct("--preset", &self.preset)?;
@@ -245,7 +245,7 @@ impl Args {
         }
     }
 
-    /// With a cost table the proofs of each preset are measured.
+    /// With a cost table, the proofs of each preset are measured.
     fn what(&self) -> What {
         match () {
             () if !self.children.is_empty() => What::Merges,
@@ -254,7 +254,7 @@ impl Args {
         }
     }
 
-    /// What is to be measured.
+    /// Returns what is to be measured.
     fn provers(&self) -> Result<Vec<Proofs>> {
         match (self.wide, self.set) {
             (true, Set::Compact) => Ok(vec![Proofs::wide()]),
@@ -268,7 +268,7 @@ impl Args {
         }
     }
 
-    /// Every prover on every kernel and number of threads, at every size.
+    /// Returns every prover on every kernel and number of threads, at every size.
     fn points(&self, provers: &[Proofs], kernels: &[Backend], sizes: &[u32]) -> Vec<Point> {
         let mut points = Vec::new();
         for &proofs in provers {
@@ -286,7 +286,7 @@ impl Args {
         points
     }
 
-    /// A case of each point, or of each with every number of children or of entries.
+    /// Returns one case per point, or one per point and number of children or entries.
     fn jobs(&self, what: What, points: &[Point]) -> Vec<Job> {
         let of = |point: Point| -> Vec<Job> {
             let many = match what {
@@ -303,7 +303,7 @@ impl Args {
         points.iter().copied().flat_map(of).collect()
     }
 
-    /// Says what was measured; the fields of the report.
+    /// Prints the measurements, and returns the fields of the report.
     fn say(&self, bench: &Bench, what: What, numbers: usize, made: Vec<Made>) -> Value {
         let (cases, runs): (Vec<Value>, Vec<Runs>) = made
             .into_iter()
@@ -325,7 +325,7 @@ impl Args {
         json!({ "cases": cases, "evenness": evenness })
     }
 
-    /// The numbers of signatures, none more than such a proof takes.
+    /// Returns the numbers of signatures, none more than such a proof takes.
     fn sizes(&self, what: What, proofs: &Proofs) -> Result<Vec<u32>> {
         let (name, max, own) = match what {
             What::Proofs if self.wide => ("a proof", proofs.signatures_max(), vec![8192]),
@@ -397,7 +397,7 @@ fn measure(world: &World, point: Point, runs: usize) -> Result<Made> {
     Ok(Made::new(point, prove, verify_s, fields))
 }
 
-/// Seconds of a verification on one thread, the least of some.
+/// Returns the least time of some verifications on one thread, in seconds.
 fn verified(
     point: &Point,
     registry: &ProofRegistry,
@@ -416,11 +416,11 @@ fn verified(
     Ok(least(runs.max(3), verify).0)
 }
 
-/// From here on the time of a signature should hardly depend on their number.
+/// From this number on, the time per signature should hardly depend on it.
 const EVEN_FROM: u64 = 512;
 
-/// How many times longer a signature takes at one number than at another, of each preset, kernel and number of
-/// threads; their cases are in turn, as many as there are numbers.
+/// Returns how many times longer a signature takes at one number than at another, for each preset,
+/// kernel and number of threads. Their cases are consecutive, as many as there are numbers.
 fn evenness(cases: &[Value], numbers: usize) -> Vec<Value> {
     let per_s = |case: &Value| {
         let is_large = case["n_signatures"].as_u64() >= Some(EVEN_FROM);

@@ -1,4 +1,4 @@
-//! `alphorn bench sim`: messages and events a second of the simulator.
+//! `alphorn bench sim`: messages and events per second of the simulator.
 
 use super::harness::{Bench, Column, bytes, count, ms};
 use crate::error::{Error, Result};
@@ -52,7 +52,7 @@ const COLUMNS: [Column; 8] = [
     ("peak memory", "/rss_bytes", bytes),
 ];
 
-/// A workload from the tables that differ; 160 Mbit/s both ways, 70 ms.
+/// Builds a workload from the tables that differ; 160 Mbit/s both ways, 70 ms.
 fn workload(nodes: u32, tables: &str) -> Result<Scenario> {
     let text = format!(
         "name = \"bench\"\nschema = 1\n[sim]\nnodes = {nodes}\n\
@@ -61,7 +61,7 @@ fn workload(nodes: u32, tables: &str) -> Result<Scenario> {
     Ok(Scenario::parse(&text, &[])?)
 }
 
-/// A slot of Horn: the preset of 2^20 validators on a tenth of `nodes`; 2^16 validators on 1,000.
+/// Builds a slot of Horn: the preset of 2^20 validators on a tenth of `nodes`; 2^16 validators on 1,000.
 fn slot(nodes: u32) -> Result<(String, Scenario)> {
     let nodes = (nodes / 10).max(200);
     let validators = (nodes * 65).next_power_of_two().min(1 << 20);
@@ -76,14 +76,14 @@ fn slot(nodes: u32) -> Result<(String, Scenario)> {
     Ok((name, load("horn-1m-10k", &changes?)?))
 }
 
-/// The scenarios that are timed.
+/// Returns the scenarios that are timed.
 fn workloads(nodes: u32) -> Result<Vec<(String, Scenario)>> {
     let gossip = "[graph]\nkind = \"permutations\"\ndegree = 16\n\
                   [protocol]\nkind = \"gossip\"\nmesh = 8\n\
                   [traffic]\nbytes = 1000\ncount = 100\ninterval_ms = 10\n";
     let name = format!("gossip D=8, {nodes} nodes, 100 messages");
     let mut all = vec![(name, workload(nodes, gossip)?)];
-    // The strategy of the proposal with so many chunks: one of them to each of 80 peers.
+    // The strategy of the proposal with this many chunks: one of them to each of 80 peers.
     for chunks in [10, 64] {
         let tables = format!(
             "[graph]\nkind = \"permutations\"\ndegree = 80\n\
@@ -97,7 +97,7 @@ fn workloads(nodes: u32) -> Result<Vec<(String, Scenario)>> {
     Ok(all)
 }
 
-/// Looks at the clock when the nodes are made.
+/// Checks the clock when the nodes have been created.
 struct Clock {
     begun: Instant,
     threads: usize,
@@ -117,7 +117,7 @@ impl Observe for Clock {
     }
 }
 
-/// The least time of some runs on so many threads, and what came of each.
+/// Returns the least time of some runs on this many threads, and the outcome of each.
 fn timed(scenario: &Scenario, args: &Args, threads: usize) -> Result<(f64, Outcome)> {
     let once = || -> Result<(f64, Outcome)> {
         let begun = Instant::now();

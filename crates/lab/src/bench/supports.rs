@@ -24,12 +24,12 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Committees over the validators.
+    /// Returns the committees over the validators.
     pub(super) fn layout(&self) -> anyhow::Result<Layout> {
         Ok(Layout::new(self.validators, self.committees, 1)?)
     }
 
-    /// Collections of all committees.
+    /// Returns the number of collections of all committees.
     pub(super) fn all_collections(&self) -> usize {
         usize::from(self.committees) * usize::from(self.collections)
     }
@@ -82,7 +82,7 @@ impl Supports {
         Ok(Supports(words.collect()))
     }
 
-    /// Every (committee, planes), in order.
+    /// Returns every (committee, planes), in order.
     pub(super) fn all(&self) -> Vec<Planes<'_>> {
         let numbered = self.0.iter().enumerate();
         let all = numbered.flat_map(|(c, of)| of.iter().map(move |planes| (c, planes)));
@@ -90,7 +90,7 @@ impl Supports {
             .collect()
     }
 
-    /// Set bits over all planes.
+    /// Returns the number of set bits over all planes.
     pub(super) fn ones(&self) -> u64 {
         let planes = self.0.iter().flatten().flatten().flatten();
         planes.map(|word| u64::from(word.count_ones())).sum()

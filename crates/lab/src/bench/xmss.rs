@@ -1,7 +1,6 @@
 //! `alphorn bench xmss`: hashing, keys, signatures and verification, against the naive method.
 //!
-//! The naive method is the same mathematics with nothing shared: the portable kernel, one signature
-//! at a time.
+//! The naive method is the same mathematics without sharing: the portable kernel, one signature at a time.
 
 use super::costs::permit;
 use super::harness::{Bench, Column, count};
@@ -49,11 +48,11 @@ pub(crate) struct Args {
     plain: Plain,
 }
 
-/// States that are hashed in one call.
+/// States hashed in one call.
 const STATES: usize = 4096;
-/// Signatures of a batch.
+/// Signatures in a batch.
 const BATCH: u64 = 64;
-/// Indices of a key whose generation is a figure of its own: two bottom trees of 65,536.
+/// Indices of a key whose generation is reported separately: two bottom trees of 65,536.
 const KEY_SLOTS: u64 = 131_072;
 /// Indices of a key that the naive method makes.
 const NAIVE_SLOTS: u64 = 16;
@@ -70,7 +69,7 @@ const COLUMNS: [Column; 6] = [
 /// Seconds of one operation, ours and by the naive method.
 type Figure = (&'static str, f64, Option<f64>);
 
-/// A key, and signatures of it on one message at successive indices.
+/// A key, and its signatures of one message at successive indices.
 struct Signed {
     set: Set,
     key: SecretKey,
@@ -118,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     bench.end(&config, json!({ "cases": Value::Array(cases) }), None)
 }
 
-/// Seconds of one of `items` operations.
+/// Returns the seconds of one of `items` operations.
 fn each<T>(args: &Args, items: usize, run: impl FnMut() -> T) -> f64 {
     least(usize::from(args.runs), run).0 / items as f64
 }
@@ -180,7 +179,7 @@ fn operations(args: &Args, signed: &Signed, kernel: Backend) -> Result<Vec<Figur
     }
     let alone_s = |kernel| each(args, 1, || verify(items[0], kernel));
     let naive_s = Some(alone_s(Backend::Portable));
-    // Each index has its own number of tries: the mean over all of them counts.
+    // Each index needs its own number of tries, so the mean over all of them is used.
     let sign_s = |exec| {
         let (seconds, made) = least(1, || sign(&signed.key, &[9; 32], 0..count as u64, exec));
         made.map(|_| seconds / count as f64)

@@ -1,4 +1,4 @@
-//! Times of kernels in a file of the cache folder, by processor, build, crate and threads.
+//! Kernel times in a file of the cache folder, by processor, build, crate and threads.
 
 use crate::machine;
 use alphorn_exec::{Backend, Kernels};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the times depend on beside the crate and the threads.
+/// What the times depend on in addition to the crate and the threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Of {
     cpu: String,
@@ -23,12 +23,12 @@ struct Remembered {
     times_ns: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// The largest file that is read: ten times what four crates need.
+/// Maximum size of the file: ten times what four crates need.
 const BYTES_MAX: u64 = 1 << 16;
 
 fn here() -> Option<Of> {
     let commit = machine::commit();
-    // A build that no commit names may have other kernels than the last of that name.
+    // A build without a clean commit may have different kernels from the last one of that name.
     if commit == "unknown" || commit.ends_with("-dirty") {
         return None;
     }
@@ -57,7 +57,8 @@ fn read(folder: &Path, of: &Of) -> Option<Remembered> {
     (remembered.of == *of).then_some(remembered)
 }
 
-/// What is remembered, if it is of this processor and build and names every kernel that can run here.
+/// Loads remembered times, if they are from this processor and build and cover every kernel that can
+/// run here.
 pub(super) fn load(
     folder: &Path,
     kernels: &Kernels,
@@ -82,7 +83,7 @@ fn load_of(
     kernels.available().into_iter().map(time).collect()
 }
 
-/// Remembers times. A folder that cannot be written costs the next run a measurement, and no more.
+/// Stores times. If the folder cannot be written, the next run measures again, and nothing worse happens.
 pub(super) fn store(
     folder: &Path,
     kernels: &Kernels,
@@ -113,7 +114,7 @@ fn store_of(
     let Ok(text) = serde_json::to_vec_pretty(&remembered) else {
         return;
     };
-    // A file of its own first: two processes leave the whole of one or of the other.
+    // Written to a temporary file first, so that two processes leave one complete file or the other.
     let part = folder.join(format!("kernels.json.{}", std::process::id()));
     let written = std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(&part, text))
@@ -146,14 +147,14 @@ mod tests {
         store_of(&folder, &alphorn_stark::KERNELS, 2, &[], of.clone());
         assert_eq!(load_of(&folder, kernels, 2, &of), Some(times.clone()));
         assert_eq!(load_of(&folder, kernels, 1, &of), None);
-        // A kernel that is not named is measured.
+        // A kernel that is not listed is measured.
         assert_eq!(load_of(&folder, &alphorn_stark::KERNELS, 2, &of), None);
         let other = Of {
             commit: "abd".into(),
             ..of.clone()
         };
         assert_eq!(load_of(&folder, kernels, 2, &other), None);
-        // What is of another build gives way.
+        // Entries of another build are replaced.
         store_of(&folder, kernels, 1, &times, other.clone());
         assert_eq!(load_of(&folder, kernels, 2, &of), None);
         assert_eq!(load_of(&folder, kernels, 1, &other), Some(times));

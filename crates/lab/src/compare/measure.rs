@@ -1,5 +1,5 @@
-//! What a scheme takes for the votes of one committee. Every step is timed, every result verified by the
-//! public verifier, and a false statement about it must be refused.
+//! Measures a scheme on the votes of one committee. Every step is timed, every result is checked by the
+//! public verifier, and a false statement about it must be rejected.
 
 use crate::machine;
 use crate::timing::least;
@@ -14,11 +14,12 @@ use rayon::ThreadPool;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The slot of the votes. Interop keys of one-time schemes have it.
+/// The slot of the votes. Interop keys of one-time schemes include it.
 const SLOT: Slot = Slot(1);
 const EPOCH: Epoch = Epoch(0);
 
-/// Runs of what verifies; the least time counts. What proves is run once: it takes seconds.
+/// Runs of verification steps, of which the least time counts. Proving steps run once, since they take
+/// seconds.
 const RUNS: usize = 3;
 
 /// Numbers of overlapping collections that are merged.
@@ -29,96 +30,96 @@ pub(super) struct Inputs<S: Scheme> {
     pub(super) scheme: S,
     pub(super) registry: Arc<S::Registry>,
     pub(super) signers: Arc<S::Signers>,
-    /// Votes of a collection at most that can be merged, where there is a bound.
+    /// Maximum number of votes of a mergeable collection, where there is a bound.
     pub(super) mergeable_max: Option<usize>,
-    /// Votes of a cell at most, and units of which one unit of the next level is made at most, where
-    /// collections are made of evidence level by level. Otherwise cells are Horn's, on two levels.
+    /// Maximum votes of a cell, and maximum units merged into one of the next level, where collections
+    /// are made of evidence level by level. Otherwise cells are Horn's, on two levels.
     pub(super) levels: Option<(u32, u16)>,
 }
 
-/// Seconds of each step on so many threads, for all votes of the committee.
+/// Seconds of each step on a given number of threads, for all votes of the committee.
 #[derive(Clone, Debug)]
 pub(super) struct Times {
     pub(super) threads: usize,
-    /// The key table of the epoch from the registry.
+    /// Building the epoch's key table from the registry.
     pub(super) prepare_s: f64,
     pub(super) sign_s: f64,
-    /// All votes verified together, without a proof: what every scheme can do.
+    /// Verifying all votes together without a proof, which every scheme can do.
     pub(super) plain_s: f64,
-    /// All cells' aggregates.
+    /// Making the aggregates of all cells.
     pub(super) aggregate_s: f64,
-    /// The collection from the aggregates: evidence of all groups between, and of the committee.
+    /// Making the collection from the aggregates: evidence of all groups in between, and of the committee.
     pub(super) collect_s: f64,
     /// The last step of that alone: the committee's evidence from its largest parts.
     pub(super) last_s: f64,
-    /// From votes to the collection if each unit has a machine of its own: one unit of each level.
+    /// From votes to the collection if each unit has a host of its own: one unit of each level.
     pub(super) path_s: f64,
-    /// The collection verified.
+    /// Verifying the collection.
     pub(super) verify_s: f64,
-    /// Overlapping collections merged; none if the scheme cannot.
+    /// Merging overlapping collections; none if the scheme cannot.
     pub(super) merges: Vec<Merge>,
-    /// Greatest memory of the process in these steps; none where the system cannot tell.
+    /// Peak memory of the process in these steps; none where the system does not report it.
     pub(super) peak_rss_bytes: Option<u64>,
 }
 
-/// Collections that overlap, merged to one of the union of their votes.
+/// Overlapping collections merged into one with the union of their votes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Merge {
     pub(super) collections: usize,
-    /// Votes of each but the last, which may have fewer.
+    /// Votes of each collection but the last, which may have fewer.
     pub(super) votes_each: u32,
     /// Votes of the union.
     pub(super) votes: u32,
-    /// The result, without its support. Bytes do not depend on threads.
+    /// Bytes of the result without its support; independent of the number of threads.
     pub(super) bytes: u64,
-    /// Its raw support: a bit a validator, or two where votes are counted.
+    /// Bytes of its raw support: one bit per validator, or two where votes are counted.
     pub(super) support_bytes: u64,
     pub(super) merge_s: f64,
-    /// The result verified.
+    /// Seconds to verify the result.
     pub(super) verify_s: f64,
-    /// The collections verified one by one, which the merge spares.
+    /// Seconds to verify the collections one by one, which the merge avoids.
     pub(super) parts_verify_s: f64,
 }
 
-/// A scheme at a number of votes.
+/// Results for a scheme at a number of votes.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) votes: u32,
     pub(super) cells: u16,
-    /// Units of each level in one of the next, from the committee down.
+    /// Fan-out of each level, from the committee down.
     pub(super) fan_out: Vec<u16>,
     pub(super) abilities: Abilities,
     pub(super) sizes: Sizes,
-    /// The largest aggregate of a cell, without its support.
+    /// Size of the largest aggregate of a cell, without its support.
     pub(super) aggregate_bytes: u64,
-    /// What a collection is made of in its last step, with raw supports.
+    /// Size of the inputs of a collection's last step, with raw supports.
     pub(super) parts_bytes: u64,
-    /// The collection, without its support.
+    /// Size of the collection, without its support.
     pub(super) collection_bytes: u64,
-    /// Votes of a collection at most that can be merged, where there is a bound.
+    /// Maximum number of votes of a mergeable collection, where there is a bound.
     pub(super) mergeable_max: Option<usize>,
     pub(super) times: Vec<Times>,
 }
 
 impl Case {
-    /// A bit a validator: the raw support of the collection.
+    /// Returns the size of the raw support of the collection: one bit per validator.
     pub(super) fn support_bytes(&self) -> u64 {
         u64::from(self.votes.div_ceil(8))
     }
 
-    /// Figures on the fewest threads.
+    /// Returns the figures for the fewest threads.
     pub(super) fn slow(&self) -> Option<&Times> {
         self.times.first()
     }
 
-    /// Figures on the most threads.
+    /// Returns the figures for the most threads.
     pub(super) fn fast(&self) -> Option<&Times> {
         self.times.last()
     }
 }
 
-/// The layout of `votes` validators in one committee: by levels with as few cells as can be, or with as many
-/// cells as Horn would give it; with one cell nothing could overlap.
+/// Returns a layout of `votes` validators in one committee: by levels with the fewest possible cells,
+/// or with as many cells as Horn would give it, since with one cell nothing could overlap.
 fn layout(votes: u32, levels: Option<(u32, u16)>) -> Result<Layout> {
     let Some((cell_max, units_max)) = levels else {
         let cells = Layout::default_for(votes, None)?.subcommittees();
@@ -128,7 +129,7 @@ fn layout(votes: u32, levels: Option<(u32, u16)>) -> Result<Layout> {
     let mut units = cells;
     let mut fan_out = Vec::new();
     while units > u32::from(units_max) {
-        // As even as can be: not seven and then two.
+        // As even as possible: not seven and then two.
         let levels = (2..)
             .find(|&n| u32::from(units_max).pow(n) >= units)
             .unwrap_or(2);
@@ -175,31 +176,31 @@ pub(super) fn measure<S: Scheme>(
     Ok(case)
 }
 
-/// Collections each of which has half of its votes in the next as well.
+/// Collections that each share half of their votes with the next.
 struct Union {
     parts: Vec<Part>,
-    /// Votes of each but the last, which may have fewer.
+    /// Votes of each collection but the last, which may have fewer.
     votes_each: usize,
-    /// Votes of all.
+    /// Total votes.
     votes: usize,
-    /// Of one validator, at most.
+    /// Maximum multiplicity of a validator.
     multiplicity_max: u8,
 }
 
-/// A collection, and what its steps took.
+/// A collection, and the cost of its steps.
 struct Climbed {
     collection: Evidence,
-    /// Of the last step's parts, with raw supports.
+    /// Size of the last step's parts, with raw supports.
     parts_bytes: u64,
-    /// All steps behind the aggregates.
+    /// Seconds of all steps after the aggregates.
     all_s: f64,
-    /// The last one.
+    /// Seconds of the last step.
     last_s: f64,
-    /// One unit of each level.
+    /// Seconds of one unit of each level.
     path_s: f64,
 }
 
-/// One number of threads.
+/// Measurements on one number of threads.
 struct Lane<'a, S: Scheme> {
     inputs: &'a Inputs<S>,
     assignment: &'a Assignment,
@@ -233,7 +234,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         })
     }
 
-    /// All steps, one after the other. Bytes do not depend on threads, so the last ones stand.
+    /// Runs all steps in sequence. Byte counts do not depend on threads, so the last ones are kept.
     fn times(&mut self, case: &mut Case, unions: &[Union]) -> Result<Times> {
         let (sign_s, votes) = self.sign()?;
         let plain_s = self.plain(&votes)?;
@@ -263,7 +264,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         })
     }
 
-    /// Every validator's vote. Reservations are made before the clock starts.
+    /// Signs with every validator. Reservations are made before the clock starts.
     fn sign(&mut self) -> Result<(f64, Vec<Bytes>)> {
         let validators = self.assignment.members().iter().copied();
         let item = |validator| SignItem {
@@ -289,7 +290,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         Ok((seconds, signed.iter().map(Bytes::from).collect()))
     }
 
-    /// All votes verified together.
+    /// Verifies all votes together.
     fn plain(&mut self, votes: &[Bytes]) -> Result<f64> {
         let members = self.assignment.members().iter();
         let claims: Vec<Claim> = members
@@ -314,7 +315,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         scheme.check(&self.keys, &prepared, 0..claims.len())
     }
 
-    /// An aggregate for each cell that has some of the votes at these positions.
+    /// Makes an aggregate for each cell that has some of the votes at these positions.
     fn aggregates(&mut self, votes: &[Bytes], window: Range<usize>) -> Result<(f64, Vec<Part>)> {
         let cells: Vec<Cell> = self.assignment.layout().cells().collect();
         let (mut seconds, mut parts) = (0.0, Vec::new());
@@ -358,7 +359,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         self.statement(Layer::Collection, 0, self.assignment.members().len() as u32)
     }
 
-    /// Evidence of each unit from that of those below it, level by level, up to the collection.
+    /// Makes the evidence of each unit from its children, level by level, up to the collection.
     fn climb(&mut self, aggregates: Vec<Part>) -> Result<Climbed> {
         let layout = *self.assignment.layout();
         let mut parts = aggregates;
@@ -423,7 +424,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         Ok((seconds, evidence.context("aggregates do not combine")?))
     }
 
-    /// Verifies a collection of all votes, and that nothing else is believed.
+    /// Verifies a collection of all votes, and checks that nothing else is accepted.
     fn verify(&mut self, collection: &Evidence) -> Result<f64> {
         let statement = self.whole();
         let claim = |statement: Statement, evidence: &Evidence| {
@@ -464,15 +465,15 @@ impl<'a, S: Scheme> Lane<'a, S> {
         Ok(seconds)
     }
 
-    /// What there is to merge, made on these threads; nothing if the scheme cannot. One merge of them is made: the
-    /// first one of a process may make what all others find made.
+    /// Prepares the collections to merge on these threads; none if the scheme cannot merge. One merge
+    /// is done up front, since the first one in a process may build what all others reuse.
     fn unions(&mut self, case: &Case) -> Result<Vec<Union>> {
         let multiplicity_max = match self.inputs.scheme.abilities().overlap(Layer::Collection) {
             Overlap::None => return Ok(Vec::new()),
             Overlap::Union => 1,
             Overlap::Counted { max } => max,
         };
-        // With groups between, every window would be proved anew, cell by cell.
+        // With groups in between, every window would have to be proved anew, cell by cell.
         if case.fan_out.len() != 1 {
             return Ok(Vec::new());
         }
@@ -505,7 +506,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         Ok(unions)
     }
 
-    /// Merges collections that overlap.
+    /// Merges overlapping collections.
     fn merge(&mut self, union: &Union) -> Result<Merge> {
         let mut parts_verify_s = 0.0;
         for part in &union.parts {
@@ -532,8 +533,9 @@ impl<'a, S: Scheme> Lane<'a, S> {
     }
 }
 
-/// The positions of so many collections, each of which has half of its votes in the next as well, which
-/// together have all votes, or as many as collections of `most` have. None if there are too few votes.
+/// Returns the positions of this many collections, each sharing half of its votes with the next.
+/// Together they hold all votes, or as many as collections of `most` hold. None if there are too few
+/// votes.
 fn windows(votes: usize, collections: usize, most: Option<usize>) -> Vec<Range<usize>> {
     if 2 * votes < collections * collections {
         return Vec::new();

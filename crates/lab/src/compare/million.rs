@@ -1,63 +1,63 @@
-//! A million votes, put together from committees that were measured.
+//! A million votes, extrapolated from the committees that were measured.
 
 use super::Row;
 use super::tables::is_common;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Validators whose votes are put together.
+/// Validators whose votes are combined.
 pub(super) const VALIDATORS: u64 = 1 << 20;
 
-/// What the network of the model is like.
+/// The network parameters of the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
-    /// Collections of a committee that every node receives and verifies.
+    /// Collections per committee that every node receives and verifies.
     pub(super) collectors: u16,
-    /// Seconds in which it does.
+    /// Seconds within which it does.
     pub(super) window_s: f64,
 }
 
-/// 2^20 votes in committees of one size, with one form of a scheme. All bytes are of evidence, a bit a
-/// validator and the collector's duty signature, one copy; duplicates of a mesh, committees, slots and the
-/// rest of an envelope come on top. One collector of each committee publishes, as with staged publishing
-/// while the first is honest.
+/// 2^20 votes in committees of one size, with one form of a scheme. Byte counts cover evidence, one bit
+/// per validator and the collector's duty signature, in a single copy; duplicates in a mesh,
+/// committees, slots and the rest of an envelope come on top. One collector of each committee
+/// publishes, as with staged publishing while the first is honest.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Million {
     #[serde(rename = "form")]
     pub(super) name: &'static str,
-    /// Validators of a committee, a size that was measured.
+    /// Validators of a committee, of a size that was measured.
     pub(super) committee: u32,
     /// Whether every form was measured at this size.
     pub(super) common: bool,
     pub(super) committees: u64,
-    /// One collection a committee, as a block carries them.
+    /// One collection per committee, as in a block.
     pub(super) block_bytes: u64,
     /// What every node receives.
     pub(super) topic_bytes: u64,
-    /// Mbit/s that receive it in the window.
+    /// Mbit/s needed to receive it within the window.
     pub(super) mbps: f64,
     /// The same if all collectors publish.
     pub(super) all_mbps: f64,
-    /// Seconds of one core that verify it, collectors' duty signatures included, which are charged as votes.
+    /// Core seconds to verify it, including collectors' duty signatures, which are charged as votes.
     pub(super) core_s: f64,
-    /// Cores that do in the window.
+    /// Cores needed to do so within the window.
     pub(super) cores: f64,
     /// The same if all collectors publish.
     pub(super) all_cores: f64,
     /// What an aggregator receives: the votes of its cell.
     pub(super) aggregator_bytes: u64,
-    /// Seconds until it has its aggregate, with all threads of this machine.
+    /// Seconds until it has its aggregate, with all threads of this host.
     pub(super) aggregator_s: f64,
-    /// What a collector receives: what its collection is made of in the last step.
+    /// What a collector receives: the inputs of its collection's last step.
     pub(super) collector_bytes: u64,
-    /// Seconds until it has its collection, with all threads of this machine.
+    /// Seconds until it has its collection, with all threads of this host.
     pub(super) collector_s: f64,
-    /// Seconds from votes to collections, if each unit of each level has a machine like this one.
+    /// Seconds from votes to collections, if each unit of each level has a host like this one.
     pub(super) path_s: f64,
 }
 
 impl Million {
-    /// Whether a node with so many cores and so many Mbit/s keeps up.
+    /// Whether a node with this many cores and Mbit/s keeps up.
     pub(super) fn fits(&self, cores: f64, mbps: f64) -> bool {
         self.cores <= cores && self.mbps <= mbps
     }
@@ -68,7 +68,7 @@ impl Million {
     }
 }
 
-/// Each form at each size, those of one size beside each other.
+/// Returns each form at each size, with those of one size adjacent.
 pub(super) fn of(rows: &[Row], network: Network) -> Vec<Million> {
     let sizes: BTreeSet<u32> = rows.iter().map(|row| row.case.votes).collect();
     let mut million = Vec::new();

@@ -95,7 +95,7 @@ enum SchemeName {
 }
 
 impl SchemeName {
-    /// The largest committee that is measured.
+    /// Returns the largest committee that is measured.
     const fn committee_max(self) -> u32 {
         match self {
             SchemeName::Bls => SUMS,
@@ -105,7 +105,7 @@ impl SchemeName {
     }
 }
 
-/// A form of a scheme at a number of votes, and what it came to.
+/// A form of a scheme at a number of votes, and its results.
 struct Row {
     /// The scheme and the form of its collections.
     name: &'static str,
@@ -164,7 +164,7 @@ pub fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 
-/// The sizes that were asked for, ascending.
+/// Returns the requested sizes, ascending.
 fn sizes(args: &Args) -> Result<Vec<u32>> {
     let mut sizes = match args.validators.is_empty() {
         true => vec![1024],
@@ -215,9 +215,9 @@ impl Kernels {
     }
 }
 
-/// What all cases share.
+/// Inputs common to all cases.
 struct Bench<'a> {
-    /// One thread, and all.
+    /// One with a single thread, and one with all.
     pools: Vec<ThreadPool>,
     message: [u8; 32],
     kernels: &'a Kernels,
@@ -226,7 +226,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// The pool with the most threads, for what is not measured.
+    /// Returns the pool with the most threads, for unmeasured work.
     fn pool(&self) -> Result<&ThreadPool> {
         let pool = self.pools.last();
         Ok(pool.ok_or_else(|| anyhow!("no threads"))?)
@@ -311,7 +311,7 @@ impl Bench<'_> {
                 levels: None,
             };
             if *proved == Proved::Cells {
-                // They are made once, and no step is charged for them.
+                // They are built once, and no step is charged for them.
                 proofs.make_circuits();
                 inputs.levels = Some((proofs.mergeable_max() as u32, proofs.children_max() as u16));
             }
@@ -321,18 +321,18 @@ impl Bench<'_> {
     }
 }
 
-/// From which evidence on XMSS proves.
+/// The level of evidence from which XMSS uses proofs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proved {
-    /// Lists alone.
+    /// Only lists.
     Nothing,
-    /// Collections, from lists of cells.
+    /// Collections, made from lists of cells.
     Collections,
-    /// Cells too; their proofs are merged, level by level.
+    /// Cells too; their proofs are merged level by level.
     Cells,
 }
 
-/// All cases, one after the other.
+/// Runs all cases in sequence.
 fn rows(args: &Args, kernels: &Kernels, sizes: &[u32], bars: &mut Bars) -> Result<Vec<Row>> {
     let threads = args.common.threads()?;
     let mut pools = vec![options::pool(1)?];

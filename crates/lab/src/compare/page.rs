@@ -13,7 +13,7 @@ use alphorn_sim::report::html::{Page, Table};
 use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, dots};
 use serde_json::Value;
 
-/// The report as HTML.
+/// Returns the report as HTML.
 pub(super) fn page(
     rows: &[Row],
     cases: &Value,
@@ -76,7 +76,7 @@ pub(super) fn page(
     page.finish()
 }
 
-/// What each form rests on; forms that rest on the same are said together.
+/// Lists the assumptions of each form; forms with the same assumptions are grouped.
 fn assumptions(page: &mut Page, rows: &[Row]) {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     for form in forms(rows) {
@@ -107,7 +107,7 @@ fn bytes(case: &Case) -> Option<f64> {
     Some((case.collection_bytes + case.support_bytes()) as f64)
 }
 
-/// A figure of each form at a committee of one size, over a logarithmic axis; the table has all sizes.
+/// Plots a figure of each form at one committee size on a logarithmic axis; the table has all sizes.
 fn side_by_side(
     page: &mut Page,
     rows: &[Row],
@@ -147,7 +147,8 @@ fn side_by_side(
     page.picture(&picture, FigureKind::Measured);
 }
 
-/// What merging takes, and a line over the number of collections for each form at its largest committee.
+/// Plots the cost of merging over the number of collections, with a line for each form at its largest
+/// committee.
 fn merges(page: &mut Page, rows: &[Row]) {
     let mut layers = Vec::new();
     for form in forms(rows) {
@@ -161,7 +162,7 @@ fn merges(page: &mut Page, rows: &[Row]) {
             .iter()
             .map(|merge| (merge.collections as f64, merge.merge_s))
             .collect();
-        // A form that does not merge has a line without points, so that colours are those of all plots.
+        // A form that does not merge has a line without points, so that colours match in all plots.
         let name = form.name.to_owned();
         layers.push(Layer::Line { name, points });
     }
@@ -181,7 +182,8 @@ fn merges(page: &mut Page, rows: &[Row]) {
     page.plot(&plot, FigureKind::Measured, &html(tables::merged(rows)));
 }
 
-/// Where each form stands: bytes to the right, verification upwards, a vote of a committee of one size.
+/// Plots each form with bytes to the right and verification upwards, for one vote of a committee of one
+/// size.
 fn bytes_and_time(page: &mut Page, rows: &[Row]) {
     let title = "Bytes and verification of a vote";
     let mut table = Table::new(

@@ -8,10 +8,10 @@ use crate::text;
 use alphorn_scheme::{Layer, Overlap};
 use serde_json::{Value, json};
 
-/// Cores and Mbit/s of a node that attests, as EIP-7870 recommends them (2025; cited).
+/// Cores and Mbit/s of an attesting node, as recommended by EIP-7870 (2025; cited).
 const ATTESTER: (f64, f64) = (8.0, 50.0);
 
-/// Whether collections that overlap can be merged, in a few words.
+/// Describes briefly whether overlapping collections can be merged.
 pub(super) fn merges(case: &Case) -> String {
     match case.abilities.overlap(Layer::Collection) {
         Overlap::None => "disjoint only".into(),
@@ -23,7 +23,7 @@ pub(super) fn merges(case: &Case) -> String {
     }
 }
 
-/// The first case of each form.
+/// Returns the first case of each form.
 pub(super) fn forms(rows: &[Row]) -> Vec<&Row> {
     let mut forms: Vec<&Row> = Vec::new();
     for row in rows {
@@ -34,12 +34,12 @@ pub(super) fn forms(rows: &[Row]) -> Vec<&Row> {
     forms
 }
 
-/// Whether every form was measured at a size: only there are forms compared.
+/// Whether every form was measured at a size, since forms are compared only there.
 pub(super) fn is_common(rows: &[Row], votes: u32) -> bool {
     rows.iter().filter(|row| row.case.votes == votes).count() == forms(rows).len()
 }
 
-/// The largest committee at which every form was measured, 0 if there is none.
+/// Returns the largest committee at which every form was measured, 0 if there is none.
 pub(super) fn common(rows: &[Row]) -> u32 {
     let sizes = rows.iter().map(|row| row.case.votes);
     sizes
@@ -56,14 +56,14 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Of rows, at least one, whose cells bring the names of their columns.
+    /// Builds a table from rows, at least one, whose cells carry the names of their columns.
     fn of(title: String, rows: impl Iterator<Item = Vec<(&'static str, String)>>) -> Self {
         let (head, rows) = parted(rows);
         Figures { title, head, rows }
     }
 }
 
-/// All tables for a terminal, with their titles.
+/// Returns all tables for a terminal, with their titles.
 pub(super) fn all(rows: &[Row], million: &[Million], network: Network) -> Vec<(String, String)> {
     [
         schemes(rows),
@@ -76,7 +76,7 @@ pub(super) fn all(rows: &[Row], million: &[Million], network: Network) -> Vec<(S
     .collect()
 }
 
-/// What the forms are.
+/// Describes the forms.
 pub(super) fn schemes(rows: &[Row]) -> Figures {
     let line = |row: &&Row| {
         let (sizes, security) = (&row.case.sizes, &row.case.abilities.security);
@@ -97,13 +97,13 @@ pub(super) fn schemes(rows: &[Row]) -> Figures {
     )
 }
 
-/// Seconds on the fewest and on the most threads.
+/// Formats the seconds on the fewest and on the most threads.
 fn both(case: &Case, step: impl Fn(&Times) -> f64) -> String {
     let times: Vec<String> = case.times.iter().map(|t| text::seconds(step(t))).collect();
     times.join(" / ")
 }
 
-/// Every case: times on one thread and on all.
+/// Formats every case: times on one thread and on all.
 pub(super) fn steps(rows: &[Row]) -> Figures {
     let line = |row: &Row| {
         let case = &row.case;
@@ -138,7 +138,7 @@ pub(super) fn steps(rows: &[Row]) -> Figures {
     )
 }
 
-/// Overlapping collections merged: times on one thread and on all.
+/// Formats merges of overlapping collections: times on one thread and on all.
 pub(super) fn merged(rows: &[Row]) -> Figures {
     let mut lines = Vec::new();
     for Row { name, case } in rows {
@@ -179,7 +179,7 @@ pub(super) fn merged(rows: &[Row]) -> Figures {
     }
 }
 
-/// A million votes.
+/// Formats the figures for a million votes.
 pub(super) fn together(million: &[Million], network: Network) -> Figures {
     let line = |one: &Million| {
         vec![
@@ -232,7 +232,7 @@ pub(super) fn together(million: &[Million], network: Network) -> Figures {
     )
 }
 
-/// What follows, in words.
+/// Formats the conclusions in words.
 pub(super) fn verdict(rows: &[Row], million: &[Million], network: Network) -> Vec<String> {
     let mut lines = Vec::new();
     let common = common(rows);
@@ -278,7 +278,7 @@ pub(super) fn verdict(rows: &[Row], million: &[Million], network: Network) -> Ve
     lines
 }
 
-/// Each form at the size of committees with which a node receives least.
+/// Returns each form at the committee size with which a node receives least.
 fn best(million: &[Million]) -> Vec<&Million> {
     let mut best: Vec<&Million> = Vec::new();
     for one in million {
@@ -291,7 +291,7 @@ fn best(million: &[Million]) -> Vec<&Million> {
     best
 }
 
-/// Three digits, and thousands in groups.
+/// Formats with three digits, and thousands in groups.
 fn amount(value: f64) -> String {
     match value < 1000.0 {
         true => text::significant(value),
@@ -305,7 +305,7 @@ fn verify_s(row: &Row) -> f64 {
         .map_or(f64::INFINITY, |times| times.verify_s)
 }
 
-/// A line for each case and number of threads.
+/// Returns a line for each case and number of threads.
 pub(super) fn lines(cases: &[Value]) -> Vec<Value> {
     let of = |case: &Value| -> Vec<Value> {
         let times = case["times"].as_array().into_iter().flatten();
@@ -322,7 +322,7 @@ pub(super) fn lines(cases: &[Value]) -> Vec<Value> {
     cases.iter().flat_map(of).collect()
 }
 
-/// Every case with all its times.
+/// Returns every case with all its times.
 pub(super) fn cases_json(rows: &[Row]) -> Vec<Value> {
     let merge = |merge: &Merge| {
         json!({
@@ -372,7 +372,7 @@ pub(super) fn cases_json(rows: &[Row]) -> Vec<Value> {
     rows.iter().map(case).collect()
 }
 
-/// The model's lines.
+/// Returns the rows of the model.
 pub(super) fn million_json(million: &[Million]) -> Value {
     let line = |one: &Million| {
         let mut line = json!(one);

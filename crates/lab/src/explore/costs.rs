@@ -1,4 +1,4 @@
-//! Costs of the schemes: tables from files, or each scheme's own formula on this machine's kernels.
+//! Costs of the schemes: tables from files, or each scheme's own formula on this host's kernels.
 
 use crate::error::{Error, Result};
 use crate::input;
@@ -14,31 +14,31 @@ use alphorn_xmss::{Set, Xmss};
 use anyhow::{Context, anyhow};
 use std::path::Path;
 
-/// Most bytes of a table's file.
+/// Maximum size of a table file in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Items of a row, and pieces of a merge: both sides of its first step, as one merge takes seven.
 const ITEMS: [u64; 9] = [1, 2, 7, 8, 16, 49, 64, 256, 4096];
 
-/// Longest evidence that a table may name. Longer lists follow the line of the shorter ones.
+/// Longest evidence that a table may specify. Longer lists are extrapolated linearly.
 const EVIDENCE_BYTES_MAX: u64 = 16 << 20;
 
-/// Signers of a row, of each item or in all: both sides of the largest proof that merges.
+/// Signers of a row, per item or in total: both sides of the largest proof that merges.
 const SIGNERS: [u64; 12] = [
     1, 128, 256, 512, 768, 769, 1024, 2048, 4096, 8192, 16_384, 32_768,
 ];
 
-/// The costs of a scheme, in the form that a topology has use for.
+/// The costs of a scheme, in the forms that topologies use.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    /// Where evidence of cells is points or lists, or as a file has it.
+    /// With evidence of cells as points or lists, or as given in a file.
     pub(super) table: CostTable,
-    /// Where evidence of cells is proofs that merge, if the scheme can do that.
+    /// With evidence of cells as mergeable proofs, if the scheme supports that.
     pub(super) merging: Option<CostTable>,
 }
 
 impl Costs {
-    /// The form with levels, if there is one.
+    /// Returns the form with levels, if there is one.
     pub(super) fn with_levels(&self) -> &CostTable {
         self.merging.as_ref().unwrap_or(&self.table)
     }
@@ -51,7 +51,7 @@ pub(super) fn merges_cells(table: &CostTable) -> bool {
         && abilities.overlap(Layer::Aggregate) == Overlap::Union
 }
 
-/// A table of a file.
+/// Reads a table from a file.
 pub(super) fn from_file(path: &Path) -> Result<Costs> {
     let text = input::text(path, FILE_BYTES_MAX)?;
     Ok(Costs {
@@ -60,7 +60,7 @@ pub(super) fn from_file(path: &Path) -> Result<Costs> {
     })
 }
 
-/// The formula of a scheme by its name.
+/// Returns the formula of a scheme by its name.
 pub(super) fn own(name: &str, common: &Common) -> Result<Costs> {
     let mut merging = None;
     let table = match name {
@@ -71,7 +71,8 @@ pub(super) fn own(name: &str, common: &Common) -> Result<Costs> {
         }
         "falcon" => {
             let kernel = common.kernel_of(&alphorn_labrador::KERNELS)?;
-            // A validator signs once in a slot and role, with Falcon as with XMSS: no salt has to be sent.
+            // A validator signs once per slot and role, with Falcon as with XMSS, so no salt has to be
+            // sent.
             let scheme = Falcon::new(Collections::Proofs, kernel).with_flavour(Flavour::Slot);
             of(&scheme, kernel.name(), None)
         }
@@ -93,11 +94,11 @@ pub(super) fn own(name: &str, common: &Common) -> Result<Costs> {
     Ok(Costs { table, merging })
 }
 
-/// The formula of a scheme at the sizes that a network meets, straight lines between them; and what its
-/// merges are where they are not like other collections.
+/// Evaluates the formula of a scheme at the sizes that occur in a network, interpolated linearly; also
+/// the costs of its merges where they differ from other collections.
 fn of<S: Scheme>(scheme: &S, kernel: &str, merged: Option<Merged>) -> CostTable {
     let sizes = scheme.sizes();
-    // The longest evidence of a merging scheme has proofs that nobody merged: what is made is one merge.
+    // The longest evidence of a merging scheme consists of unmerged proofs, but what is made is one merge.
     let merges = scheme.abilities().form(Layer::Aggregate) == Form::Proof;
     let most = merged
         .filter(|_| merges)
@@ -116,7 +117,7 @@ fn of<S: Scheme>(scheme: &S, kernel: &str, merged: Option<Merged>) -> CostTable 
         for n in ITEMS {
             let seconds: Vec<u64> = match op {
                 Op::Collect => SIGNERS.to_vec(),
-                // Pieces alone, and raw signatures among them.
+                // Pieces alone, and with raw signatures among them.
                 Op::Merge => [&[0], &SIGNERS[..]].concat(),
                 Op::VerifyAggregates | Op::VerifyCollections => SIGNERS.map(|m| n * m).to_vec(),
                 _ => vec![0],

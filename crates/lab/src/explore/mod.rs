@@ -29,14 +29,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Connections of a node in the network on which blocks travel.
+/// Connections per node in the network on which blocks travel.
 const BLOCK_DEGREE: u32 = 40;
-/// Points of a sweep at most.
+/// Maximum number of points in a sweep.
 const POINTS_MAX: usize = 10_000;
 
-/// Validators and nodes of the default sweep, which a visitor waits for.
+/// Validators and nodes of the default sweep, which is small enough to wait for.
 const QUICK: (u32, u32) = (1 << 14, 500);
-/// The same of `--full`, whose figures the book has.
+/// The same for `--full`, whose figures are used in the book.
 const FULL: (u32, u32) = (1 << 16, 1000);
 
 /// Which scheme and topology carry the votes of a slot, on which network: a sweep in the simulator
@@ -155,11 +155,12 @@ pub struct Args {
     csv: Option<PathBuf>,
 }
 
-/// A point and what came out.
+/// A point and its results.
 struct Row<'a> {
     point: Point<'a>,
     outcome: Outcome,
-    /// Seconds of the block's travel by each transport; absent if there is no block, or it never ends.
+    /// Seconds that the block takes to travel by each transport; absent if there is no block, or it
+    /// never arrives.
     travel_s: Vec<Option<f64>>,
 }
 
@@ -225,7 +226,7 @@ pub fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 
-/// What is the same for all points.
+/// Returns the inputs common to all points.
 fn ground(args: &Args) -> Result<Ground> {
     let (validators, nodes) = if args.full { FULL } else { QUICK };
     let (validators, nodes) = (
@@ -253,7 +254,7 @@ fn ground(args: &Args) -> Result<Ground> {
     })
 }
 
-/// Refuses a slot that no point takes: all of them would have their usual one.
+/// Rejects a slot timing that no point uses, since all of them would keep their defaults.
 fn check_slots(args: &Args, points: &[Point<'_>]) -> Result<()> {
     let levels: BTreeSet<u8> = points.iter().map(Point::levels).collect();
     for slot in &args.slot {
@@ -270,7 +271,8 @@ fn check_slots(args: &Args, points: &[Point<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses points that are there twice; of committees `points` does, once it knows how many 0 is.
+/// Rejects duplicate points. Duplicate numbers of committees are rejected by `points`, once it knows
+/// how many 0 is.
 fn check_lists(args: &Args) -> Result<()> {
     distinct("--scheme", &args.scheme)?;
     distinct("--costs", &args.costs)?;
@@ -281,7 +283,7 @@ fn check_lists(args: &Args) -> Result<()> {
     distinct("--adversary", &args.adversary)
 }
 
-/// The costs of the schemes that were asked for.
+/// Returns the costs of the requested schemes.
 fn tables(args: &Args) -> Result<Vec<Costs>> {
     if !args.costs.is_empty() {
         args.common
@@ -293,7 +295,8 @@ fn tables(args: &Args) -> Result<Vec<Costs>> {
     names.map(|name| costs::own(name, &args.common)).collect()
 }
 
-/// As few committees as all schemes take: no scheme stands beside another with smaller ones.
+/// Returns the smallest number of committees that all schemes support, so that no scheme is compared
+/// with another that has smaller ones.
 fn committees(tables: &[Costs], validators: u32) -> Result<u16> {
     let mut most = 1;
     for costs in tables {
@@ -303,7 +306,7 @@ fn committees(tables: &[Costs], validators: u32) -> Result<u16> {
     Ok(most)
 }
 
-/// All combinations, in the order of the options.
+/// Returns all combinations, in the order of the options.
 fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<Point<'a>>> {
     let fewest = committees(tables, validators)?;
     let given = args.committees.iter();
@@ -314,7 +317,7 @@ fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<P
         for &profile in &args.profile {
             for &topology in &args.topology {
                 for (at, &committees) in given.iter().enumerate() {
-                    // The committees of today are given, and a tree has none.
+                    // The committees of today are fixed, and a tree has none.
                     if matches!(topology, Topology::Today | Topology::Tree) && at > 0 {
                         continue;
                     }
@@ -343,8 +346,9 @@ fn points<'a>(args: &Args, tables: &'a [Costs], validators: u32) -> Result<Vec<P
     Ok(points)
 }
 
-/// Runs all points, as many at a time as there are threads: those with the longest signatures first, which
-/// take longest, so that no thread is left with them and the time that is left is not guessed too short.
+/// Runs all points, as many at a time as there are threads. Those with the longest signatures take
+/// longest and start first, so that no thread is left with them at the end and the remaining time is
+/// not underestimated.
 fn rows<'a>(args: &Args, ground: &Ground, points: Vec<Point<'a>>) -> Result<Vec<Row<'a>>> {
     let pool = args.common.pool()?;
     let total = points.len() as u64;
@@ -371,7 +375,7 @@ fn rows<'a>(args: &Args, ground: &Ground, points: Vec<Point<'a>>) -> Result<Vec<
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// The slot of a point, and its block by each transport.
+/// Runs the slot of a point, and its block by each transport.
 fn row<'a>(args: &Args, ground: &Ground, point: Point<'a>) -> Result<Row<'a>> {
     let outcome = point.slot(ground)?;
     // Blocks are compared on one network, whatever the topology of the votes.

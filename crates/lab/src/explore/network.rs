@@ -30,7 +30,7 @@ impl Profile {
         }
     }
 
-    /// The tables of the classes.
+    /// Returns the TOML tables of the classes.
     pub(super) fn toml(self) -> String {
         let classes: &[(Class, u32)] = match self {
             Profile::Mixed => &[(FULL, 40), (ATTESTER, 40), (SUPERNODE, 20)],
@@ -69,18 +69,18 @@ impl Transport {
     }
 }
 
-/// The network of a run: its graph, links and processors, and who sends nothing.
+/// The network of a run: its graph, links and processors, and the nodes that send nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) profile: Profile,
     /// Connections of a node.
     pub(super) degree: u32,
-    /// Nodes that send nothing of what they should, in percent.
+    /// Percentage of nodes that send nothing of what they should.
     pub(super) adversary_pct: u32,
 }
 
 impl Network {
-    /// The tables of a scenario, but for its nodes.
+    /// Returns the tables of a scenario, except for its nodes.
     pub(super) fn toml(&self) -> String {
         let fault = match self.adversary_pct {
             0 => String::new(),

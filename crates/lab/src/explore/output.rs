@@ -10,7 +10,7 @@ use crate::text;
 use alphorn_scheme::model::CostTable;
 use serde_json::{Value, json};
 
-/// What all points share, in a line each.
+/// Formats what all points share, one line each.
 pub(super) fn head(ground: &Ground, tables: &[&CostTable]) -> String {
     let mut lines = vec![format!(
         "{} validators on {} nodes, {:.1} % vote, seed {}: simulated (modelled)",
@@ -26,13 +26,13 @@ pub(super) fn head(ground: &Ground, tables: &[&CostTable]) -> String {
     lines.join("\n")
 }
 
-/// The slots of all rows, each once.
+/// Formats the slots of all rows, each once.
 pub(super) fn slots(ground: &Ground, rows: &[Row<'_>]) -> String {
     let names = rows.iter().map(|row| row.point.timing(ground).to_string());
     text::each_once(names).join(", ")
 }
 
-/// How points are named: by what differs among them.
+/// Names points by what differs among them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     profile: bool,
@@ -42,9 +42,9 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of all points of a sweep.
+    /// Builds the names for all points of a sweep.
     pub(super) fn of(rows: &[Row<'_>]) -> Self {
-        /// Whether points that have something have another of it.
+        /// Whether a property differs among the points that have it.
         fn differ<T: PartialEq>(rows: &[Row<'_>], of: impl Fn(&Point<'_>) -> Option<T>) -> bool {
             let mut all = rows.iter().filter_map(|row| of(&row.point));
             let first = all.next();
@@ -63,7 +63,7 @@ impl Names {
         }
     }
 
-    /// The name of a point without its scheme.
+    /// Returns the name of a point without its scheme.
     pub(super) fn shape(&self, row: &Row<'_>) -> String {
         let point = &row.point;
         let profile = Some(format!("{} ", point.profile.name())).filter(|_| self.profile);
@@ -83,12 +83,12 @@ impl Names {
         )
     }
 
-    /// The name of a point.
+    /// Returns the name of a point.
     pub(super) fn name(&self, row: &Row<'_>) -> String {
         format!("{} {}", row.point.costs.scheme, self.shape(row))
     }
 
-    /// What no name says, as all points have it, or all of a topology.
+    /// Describes what names leave out because it is the same for all points, or for all of a topology.
     pub(super) fn shared(&self, rows: &[Row<'_>]) -> Option<String> {
         let point = &rows.first()?.point;
         let all = [
@@ -100,7 +100,7 @@ impl Names {
         if !all.is_empty() {
             lines.push(format!("all points: {}", all.join(", ")));
         }
-        // Topologies that have the same are named together.
+        // Topologies with the same values are named together.
         let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
         for row in rows {
             let (point, name) = (&row.point, row.point.topology.name());
@@ -123,12 +123,12 @@ impl Names {
     }
 }
 
-/// Whether its committees are those that were asked for.
+/// Whether its number of committees is the one requested.
 fn is_asked(point: &Point<'_>) -> bool {
     point.committees_asked().is_some()
 }
 
-/// Its committees, if it has any.
+/// Returns its committees, if it has any.
 fn committees(point: &Point<'_>) -> Option<String> {
     Some(match point.committees()? {
         1 => "1 committee".into(),
@@ -136,7 +136,7 @@ fn committees(point: &Point<'_>) -> Option<String> {
     })
 }
 
-/// Who publishes, of as many units or positions as it has.
+/// Returns its publishers, per unit or position.
 fn publishers(point: &Point<'_>) -> String {
     let many = |number: u16, what: &str| match number {
         1 => format!("1 {what}"),
@@ -158,15 +158,15 @@ fn silent(point: &Point<'_>) -> String {
     }
 }
 
-/// A table with what all rows have alike said once.
+/// A table in which values shared by all rows are stated once.
 pub(super) struct Figures {
-    /// What is the same in all rows, if anything is.
+    /// The values shared by all rows, if there are any.
     pub(super) alike: Option<String>,
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// The main table, without columns that say the same in every row.
+/// Builds the main table, without columns that are the same in every row.
 pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> Figures {
     let names = Names::of(rows);
     let (mut head, mut cells) = (
@@ -176,7 +176,7 @@ pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport], ground: &Groun
             .collect::<Vec<_>>(),
     );
     let mut alike = Vec::new();
-    // The point, its units and whether it fits are always there.
+    // The columns for the point, its units and whether it fits are always kept.
     for at in (3..head.len()).rev() {
         let Some(first) = cells.first().map(|row| row[at].clone()) else {
             continue;
@@ -194,7 +194,7 @@ pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport], ground: &Groun
     }
 }
 
-/// The head of the main table.
+/// Returns the header of the main table.
 fn columns(transports: &[Transport]) -> Vec<String> {
     let fixed = [
         "point",
@@ -212,7 +212,7 @@ fn columns(transports: &[Transport]) -> Vec<String> {
     columns
 }
 
-/// The cells of a row.
+/// Returns the cells of a row.
 fn cells(row: &Row<'_>, names: &Names, ground: &Ground) -> Vec<String> {
     let time = |seconds: Option<f64>| seconds.map_or("never".into(), text::seconds);
     let fits = match objection(row) {
@@ -240,7 +240,7 @@ fn cells(row: &Row<'_>, names: &Names, ground: &Ground) -> Vec<String> {
     cells
 }
 
-/// Why a row does not do its work.
+/// Returns why a row does not do its work.
 pub(super) fn objection(row: &Row<'_>) -> Option<String> {
     match &row.outcome {
         Ok(slot) => slot.objection(),
@@ -248,7 +248,7 @@ pub(super) fn objection(row: &Row<'_>) -> Option<String> {
     }
 }
 
-/// What the words of the table mean, as far as it has them.
+/// Explains the terms that occur in the table.
 pub(super) fn legend(rows: &[Row<'_>], ground: &Ground) -> Vec<String> {
     let mut lines = vec![format!(
         "units: committees, what each is made of level by level, votes of a cell; of a tree, children of a \
@@ -277,7 +277,7 @@ pub(super) fn legend(rows: &[Row<'_>], ground: &Ground) -> Vec<String> {
     lines
 }
 
-/// The main table, with what it leaves out and what its words mean.
+/// Formats the main table, with what it leaves out and an explanation of its terms.
 pub(super) fn table(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> String {
     let figures = figures(rows, transports, ground);
     let head: Vec<&str> = figures.head.iter().map(String::as_str).collect();
@@ -288,7 +288,7 @@ pub(super) fn table(rows: &[Row<'_>], transports: &[Transport], ground: &Ground)
     lines.join("\n")
 }
 
-/// Every point with all figures.
+/// Returns every point with all figures.
 pub(super) fn json(rows: &[Row<'_>], transports: &[Transport], ground: &Ground) -> Vec<Value> {
     let case = |row: &Row<'_>| {
         let point = &row.point;

@@ -13,10 +13,10 @@ use alphorn_sim::report::html::{Page, Table};
 use alphorn_sim::report::plot::{Axis, Glyph, Layer, Mark, Plot, Shape};
 use serde_json::Value;
 
-/// Bytes in a unit of the plot.
+/// Bytes per unit of the plot.
 const MB: f64 = 1e6;
 
-/// The report as HTML.
+/// Returns the report as HTML.
 pub(super) fn page(
     rows: &[Row<'_>],
     transports: &[Transport],
@@ -78,7 +78,7 @@ pub(super) fn page(
     page.finish()
 }
 
-/// The best point of each scheme under each topology.
+/// Returns the best point of each scheme under each topology.
 fn matrix(rows: &[Row<'_>]) -> Table {
     let schemes = schemes(rows);
     let head: Vec<&str> = ["topology"].into_iter().chain(schemes.clone()).collect();
@@ -115,7 +115,7 @@ fn outline(topology: Topology) -> Shape {
     }
 }
 
-/// A layer for each scheme: its points that have a slot, those without a time at the right.
+/// Returns a layer for each scheme with its points that have a slot; those without a time are at the right.
 fn glyphs(rows: &[Row<'_>], never_s: f64) -> Vec<Layer> {
     let names = Names::of(rows);
     let glyph = |row: &Row<'_>, slot: &Slot| Glyph {
@@ -136,8 +136,8 @@ fn glyphs(rows: &[Row<'_>], never_s: f64) -> Vec<Layer> {
     schemes(rows).into_iter().map(layer).collect()
 }
 
-/// The points of all votes on the frontier of schemes that hold against quantum computers, or of the others, as
-/// a line; none if they are of several networks or adversaries, which no line should join.
+/// Returns a line of the all-votes points on the frontier of quantum-safe schemes, or of the others;
+/// none if they are of several networks or adversaries, which no line should join.
 fn frontier(name: &str, rows: &[Row<'_>], quantum: bool) -> Option<Layer> {
     let is_of = |row: &&Row<'_>| {
         let bits = row.point.costs.abilities.security.quantum_bits;
@@ -160,7 +160,7 @@ fn frontier(name: &str, rows: &[Row<'_>], quantum: bool) -> Option<Layer> {
     })
 }
 
-/// All points that have a slot, and the line of those that nothing beats.
+/// Plots all points that have a slot, and the line of the unbeaten ones.
 fn plot(page: &mut Page, rows: &[Row<'_>]) {
     let title = "When everyone has the votes, and what the busiest nodes send";
     let head = ["point", "s", "bytes sent, p99", "fits", "on the frontier"];
@@ -171,7 +171,7 @@ fn plot(page: &mut Page, rows: &[Row<'_>]) {
     };
     let end_s = slots().map(|(_, slot)| slot.slot_s).fold(0.0, f64::max);
     let times = slots().filter_map(|(_, slot)| slot.everywhere_s);
-    // Points without a time stand apart, to the right of all others.
+    // Points without a time are placed to the right of all others.
     let never_s = 1.08 * times.fold(end_s, f64::max);
     let yes = |holds: bool| if holds { "yes" } else { "no" }.to_owned();
     let names = Names::of(rows);

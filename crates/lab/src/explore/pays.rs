@@ -1,4 +1,4 @@
-//! What a slot of a point is made of: messages level by level, phases, and what each role pays.
+//! The composition of a point's slot: messages level by level, phases, and what each role pays.
 
 use super::Row;
 use super::point::Ground;
@@ -7,7 +7,7 @@ use alphorn_scheme::Op;
 use alphorn_types::Layout;
 use serde_json::{Value, json};
 
-/// The length of what a unit of a level gives to the next one.
+/// Returns the length of the message that a unit of a level sends to the next.
 fn message_bytes(row: &Row<'_>, level: u8) -> Option<u64> {
     let slot = row.outcome.as_ref().ok()?;
     let longest = slot.longest.get(usize::from(level)).copied();
@@ -23,7 +23,7 @@ fn what(layout: &Layout, level: u8) -> &'static str {
     }
 }
 
-/// Units of a level in all committees.
+/// Returns the number of units of a level in all committees.
 fn units(layout: &Layout, level: u8) -> u64 {
     match level {
         0 => layout.validators().into(),
@@ -31,7 +31,7 @@ fn units(layout: &Layout, level: u8) -> u64 {
     }
 }
 
-/// Levels from the votes up: what they are, how many, and the bytes of what each unit gives away.
+/// Returns the levels from the votes up: their kind, their number, and the bytes each unit sends on.
 pub(super) fn levels(row: &Row<'_>, ground: &Ground) -> Value {
     let Some(layout) = row.point.layout(ground).ok().flatten() else {
         return Value::Null;
@@ -47,7 +47,7 @@ pub(super) fn levels(row: &Row<'_>, ground: &Ground) -> Value {
     levels.map(level).collect()
 }
 
-/// The phases of the slot with what the mean node carries and computes in each.
+/// Returns the phases of the slot with what the mean node carries and computes in each.
 pub(super) fn phases(row: &Row<'_>, ground: &Ground) -> Value {
     let Ok(slot) = &row.outcome else {
         return Value::Null;
@@ -71,8 +71,8 @@ pub(super) fn phases(row: &Row<'_>, ground: &Ground) -> Value {
     phases.zip(ends).filter_map(phase).collect()
 }
 
-/// What each role pays: a copy of each message, and the main jobs by the table of costs; then what the nodes
-/// of each class carried and computed, all roles together.
+/// Returns what each role pays: a copy of each message, and the main jobs by the cost table; then what
+/// the nodes of each class carried and computed, all roles together.
 pub(super) fn pays(row: &Row<'_>, ground: &Ground) -> Value {
     let (Ok(slot), Some(layout)) = (&row.outcome, row.point.layout(ground).ok().flatten()) else {
         return Value::Null;

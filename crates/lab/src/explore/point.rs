@@ -1,5 +1,5 @@
-//! One point of the sweep: a scheme, a topology, a shape, a network and an adversary; what a slot of it
-//! does in the simulator, and how its block travels.
+//! One point of the sweep: a scheme, a topology, a shape, a network and an adversary. Covers what a
+//! slot of it does in the simulator, and how its block travels.
 
 use super::costs::merges_cells;
 use super::network::{Network, Profile, Transport};
@@ -20,28 +20,29 @@ use alphorn_types::Layout;
 use alphorn_xmss::{Set, Xmss};
 use anyhow::{Context, anyhow};
 
-/// Costs of codes, which come with the program.
+/// Built-in costs of codes.
 const CODE_COSTS: &str = "costs/codes.json";
 /// The name under which a scenario finds the costs of its scheme.
 const COSTS: &str = "costs.json";
 
-/// Connections of a node in the network of a point.
+/// Connections per node in the network of a point.
 const DEGREE: u32 = 16;
 
 /// Slots in an epoch of today's chain: each validator votes in one of them.
 const EPOCH_SLOTS: u32 = 32;
-/// Committees of a slot of today's chain, and aggregators of each.
+/// Committees per slot of today's chain, and aggregators of each.
 const TODAY_COMMITTEES: u16 = 64;
 const TODAY_AGGREGATORS: u16 = 16;
-/// Levels, publishers and waits of Horn where evidence of cells is proofs that merge; the others have the same
-/// cells in one step, and the same waits.
+/// Levels, publishers and waits of Horn where evidence of cells is mergeable proofs. Other schemes have
+/// the same cells in one step, and the same waits.
 pub(super) const HORN: Preset = Preset::HORN_PQ;
 
-/// Cells of a committee, whatever the levels between; each is a committee of the strawman.
+/// Cells of a committee, whatever the levels in between; each is a committee of the strawman.
 const CELLS: u16 = HORN.fan_out[0] * HORN.fan_out[1];
 
-/// Validators of a leaf of the tree, and children of a position: 672 votes at the first position where proofs
-/// are made, as few as proofs of hashes must have to be merged, and no more children than one merge takes.
+/// Validators of a leaf of the tree, and children of a position. This gives 672 votes at the first
+/// position where proofs are made, the fewest that hash-based proofs need to be mergeable, and no more
+/// children than one merge takes.
 const TREE_LEAF: u32 = 96;
 const TREE_FANOUT: u32 = 7;
 
@@ -72,78 +73,78 @@ impl Topology {
     }
 }
 
-/// What is the same for all points.
+/// Inputs common to all points.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
     pub(super) validators: u32,
     pub(super) nodes: u32,
-    /// Slots that are not the usual ones of as many levels.
+    /// Slot timings that differ from the default for their number of levels.
     pub(super) slots: Vec<Timing>,
     pub(super) participation_ppm: u32,
     pub(super) seed: u64,
 }
 
 impl Ground {
-    /// The slot of so many levels.
+    /// Returns the slot timing for this many levels.
     pub(super) fn timing(&self, levels: u8) -> Timing {
         let own = self.slots.iter().find(|slot| slot.levels() == levels);
         own.copied().unwrap_or(Timing::default_for(levels))
     }
 }
 
-/// What a point is.
+/// The parameters of a point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point<'a> {
     pub(super) costs: &'a CostTable,
     pub(super) topology: Topology,
     pub(super) profile: Profile,
-    /// Committees of Horn and of its grid, as they were asked for.
+    /// Committees of Horn and of its grid, as requested.
     pub(super) committees: u16,
-    /// Publishers of each unit, or nodes of a position of a tree, as they were asked for.
+    /// Publishers of each unit, or nodes at each position of a tree, as requested.
     pub(super) publishers: u16,
-    /// Nodes that send nothing of what they should, in percent.
+    /// Percentage of nodes that send nothing of what they should.
     pub(super) adversary_pct: u32,
 }
 
-/// What a slot of a point came to.
+/// The simulated result of a point's slot.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Slot {
     pub(super) votes: u64,
     /// Votes in the next block.
     pub(super) counted: u64,
-    /// Until the proposer has two thirds of the votes, and until 99 % of the nodes have 99 %; seconds
-    /// from the begin of the slot.
+    /// Seconds from the start of the slot until the proposer has two thirds of the votes, and until 99
+    /// % of the nodes have 99 % of them.
     pub(super) two_thirds_s: Option<f64>,
     pub(super) everywhere_s: Option<f64>,
-    /// Bytes that the node in the middle sends, and the node that 99 % do not exceed.
+    /// Bytes sent by the median node, and by the 99th-percentile node.
     pub(super) sent_p50: u64,
     pub(super) sent_p99: u64,
-    /// Core time of the node that 99 % do not exceed.
+    /// Core time of the 99th-percentile node.
     pub(super) cpu_p99_s: f64,
     pub(super) block: Carried,
-    /// Duties that were not done by the end.
+    /// Duties not done by the end.
     pub(super) unfinished: u64,
     pub(super) events: u64,
     pub(super) slot_s: f64,
-    /// What nodes carry and compute, by class and by phase; of a tree none, which has no phases.
+    /// What nodes carry and compute, by class and by phase; none for a tree, which has no phases.
     pub(super) loads: Loads,
-    /// The longest message of votes and of evidence of each level; of a tree none.
+    /// The longest message of votes and of evidence at each level; none for a tree.
     pub(super) longest: Vec<u64>,
 }
 
-/// The outcome of a point: a slot, or why there is none.
+/// The outcome of a point: a slot, or the reason why there is none.
 pub(super) type Outcome = std::result::Result<Slot, String>;
 
-/// Votes that must be counted for a point to do its work, in percent of those cast.
+/// Percentage of cast votes that must be counted for a point to do its work.
 const COUNTED_PCT: u64 = 99;
 
 impl Slot {
-    /// Votes that are counted, in percent of those cast.
+    /// Returns the percentage of cast votes that are counted.
     pub(super) fn counted_pct(&self) -> f64 {
         100.0 * self.counted as f64 / self.votes.max(1) as f64
     }
 
-    /// Why the point does not do its work; none if it does.
+    /// Returns why the point does not do its work; none if it does.
     pub(super) fn objection(&self) -> Option<String> {
         if self.counted * 100 < self.votes * COUNTED_PCT {
             let lost_pct = 100.0 - self.counted_pct();
@@ -166,7 +167,7 @@ impl Slot {
 }
 
 impl<'a> Point<'a> {
-    /// Its committees: those of today are given, and a tree has none.
+    /// Returns its committees: today's number is fixed, and a tree has none.
     pub(super) fn committees(&self) -> Option<u16> {
         match self.topology {
             Topology::Tree => None,
@@ -176,7 +177,8 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// The number of committees that it was asked for, which its own follow from; not so today's, nor a tree's.
+    /// Returns the requested number of committees, from which its actual number follows; none for
+    /// today's chain or a tree.
     pub(super) fn committees_asked(&self) -> Option<u16> {
         match self.topology {
             Topology::Today | Topology::Tree => None,
@@ -184,7 +186,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Publishers of a unit of the lowest level: those of today are given, and a tree has none.
+    /// Returns the publishers of a unit at the lowest level: today's number is fixed, and a tree has none.
     pub(super) fn aggregators(&self) -> Option<u16> {
         match self.topology {
             Topology::Tree => None,
@@ -193,7 +195,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Publishers of a committee above its cells; one level has none, nor has a tree.
+    /// Returns the publishers of a committee above its cells; none for one level or a tree.
     pub(super) fn collectors(&self) -> Option<u16> {
         match self.topology {
             Topology::Horn | Topology::Grid => Some(self.publishers),
@@ -201,12 +203,12 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Nodes of a position of a tree, which alone has them.
+    /// Returns the nodes at each position of a tree; none for other topologies.
     pub(super) fn replicas(&self) -> Option<u16> {
         Some(self.publishers).filter(|_| self.topology == Topology::Tree)
     }
 
-    /// Validators that vote in its slot.
+    /// Returns the number of validators that vote in its slot.
     fn validators(&self, ground: &Ground) -> u32 {
         match self.topology {
             Topology::Today => (ground.validators / EPOCH_SLOTS).max(1),
@@ -219,10 +221,10 @@ impl<'a> Point<'a> {
         matches!(self.topology, Topology::Horn | Topology::Grid) && merges_cells(self.costs)
     }
 
-    /// Its committees and what they are made of; a tree has none.
+    /// Returns its committees and their composition; none for a tree.
     ///
     /// # Errors
-    /// What no layout can be, and cells and levels that the proofs of the scheme do not take.
+    /// Parameters that no layout allows, and cells and levels that the proofs of the scheme do not support.
     pub(super) fn layout(&self, ground: &Ground) -> Result<Option<Layout>> {
         let Some(committees) = self.committees() else {
             return Ok(None);
@@ -233,7 +235,7 @@ impl<'a> Point<'a> {
             Topology::Today | Topology::Strawman | Topology::Tree => Vec::new(),
         };
         let layout = Layout::with_fan_out(self.validators(ground), committees, &fan_out)?;
-        // A table says nothing of how many votes a proof of a cell takes, its scheme does.
+        // The cost table does not say how many votes a proof of a cell takes; its scheme does.
         if merges_cells(self.costs) && self.costs.scheme == "xmss" {
             let proofs = proofs(Set::Compact, PresetName::Fast);
             let scheme = Xmss::with_proofs_of_cells(proofs, Backend::Portable);
@@ -242,7 +244,7 @@ impl<'a> Point<'a> {
         Ok(Some(layout))
     }
 
-    /// Its units, from committees down to the votes of a cell: 4x7x7x335.
+    /// Returns its units, from committees down to the votes of a cell: 4x7x7x335.
     pub(super) fn units(&self, ground: &Ground) -> String {
         match self.layout(ground) {
             Ok(Some(layout)) => {
@@ -255,12 +257,12 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Its slot.
+    /// Returns its slot timing.
     pub(super) fn timing(&self, ground: &Ground) -> Timing {
         ground.timing(self.levels())
     }
 
-    /// Levels of evidence of its slot.
+    /// Returns the number of evidence levels of its slot.
     pub(super) fn levels(&self) -> u8 {
         match self.topology {
             Topology::Today | Topology::Strawman => 1,
@@ -269,13 +271,13 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// The table of its protocol.
+    /// Returns the TOML table of its protocol.
     fn protocol(&self, ground: &Ground) -> Result<String> {
         let validators = self.validators(ground);
         let (participation_ppm, publishers) = (ground.participation_ppm, self.publishers);
         let timing = self.timing(ground);
         let Some(layout) = self.layout(ground)? else {
-            // As many nodes at a position as a unit has publishers; so long as a phase they wait for a child.
+            // A position has as many nodes as a unit has publishers; they wait one phase for a child.
             let phase_ms = timing.offset_ms(Phase::Level(2)) - timing.offset_ms(Phase::Level(1));
             return Ok(format!(
                 "[protocol]\nkind = \"tree\"\nvalidators = {validators}\n\
@@ -283,21 +285,21 @@ impl<'a> Point<'a> {
                  fanout = {TREE_FANOUT}\nreplicas = {publishers}\nwait_ms = {phase_ms}\n"
             ));
         };
-        // What is proved waits for the rank before it as long as what is merged, whatever the levels.
+        // Proofs wait for the rank before them as long as merges do, whatever the levels.
         let waits = [HORN.stage_ms.first(), HORN.stage_ms.last()];
         let waits: Vec<u64> = waits.into_iter().flatten().copied().collect();
         let is_proved = self.costs.abilities.form(Layer::Collection) == Form::Proof;
         let own = match self.merges() {
             true => format!("preset = \"{}\"\n", HORN.name),
             false if is_proved && layout.levels() > 1 => format!("stage_ms = {waits:?}\n"),
-            // Nobody waits for a rank where all publish.
+            // No rank waits where all publish.
             false => String::new(),
         };
         let way = match self.topology {
             Topology::Grid => "grid",
             _ => "direct",
         };
-        // Only those who serve at some level are named, and the ways of what they publish.
+        // Only the roles that serve at some level are named, with the dissemination of what they publish.
         let mut rest = String::new();
         if let Some(aggregators) = self.aggregators().filter(|_| layout.levels() >= 2) {
             rest += &format!("aggregators = {aggregators}\naggregate_dissemination = \"{way}\"\n");
@@ -322,7 +324,7 @@ impl<'a> Point<'a> {
         ))
     }
 
-    /// The network of its slot.
+    /// Returns the network of its slot.
     fn network(&self) -> Network {
         Network {
             profile: self.profile,
@@ -331,7 +333,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// The scenario of its slot.
+    /// Returns the scenario of its slot.
     fn scenario(&self, ground: &Ground) -> Result<Scenario> {
         let text = format!(
             "name = \"explore\"\nschema = 1\n[sim]\nnodes = {}\n{}{}\
@@ -346,7 +348,7 @@ impl<'a> Point<'a> {
         Ok(scenario)
     }
 
-    /// Simulates its slot. What no slot can be is an outcome, not an error of the program.
+    /// Simulates its slot. An impossible slot is an outcome, not an error of the program.
     pub(super) fn slot(&self, ground: &Ground) -> Result<Outcome> {
         let scenario = match self.scenario(ground) {
             Ok(scenario) => scenario,
@@ -359,8 +361,8 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// A slot of the tree: from the begin of the vote phase to the root, and from there to everybody by
-    /// a mesh of the same network. Nobody waits for a phase after the votes.
+    /// Simulates a slot of the tree: from the start of the vote phase to the root, and from there to
+    /// all nodes over a mesh of the same network. No node waits for a phase after the votes.
     fn tree_slot(&self, ground: &Ground, scenario: &Scenario, tree: &Tree) -> Result<Outcome> {
         let run = match tree::run(scenario, tree, ground.seed, &mut ()) {
             Ok(run) => run,
@@ -381,7 +383,7 @@ impl<'a> Point<'a> {
         let spread_s = spread.as_ref().and_then(|spread| spread.t99_s);
         let has = |share: u64| counted * 100 >= votes * share;
         let summary = run.outcome.summary();
-        // Who does most up the tree is not who does most in the mesh: sums are upper bounds.
+        // The busiest node in the tree is not the busiest in the mesh, so sums are upper bounds.
         let sum = |tree: u64, mesh: fn(&Travel) -> u64| tree + spread.as_ref().map_or(0, mesh);
         Ok(Ok(Slot {
             votes,
@@ -434,8 +436,9 @@ impl<'a> Point<'a> {
         }))
     }
 
-    /// What a node verifies of a block with so many votes before it passes it on: the signature of its
-    /// proposer, and one proof of all if it has that. Other evidence was verified when the collections came.
+    /// Returns the verification time of a block with this many votes before a node forwards it: the
+    /// proposer's signature, and one proof of all votes if the block has one. Other evidence was
+    /// verified when the collections arrived.
     fn block_verify_ns(&self, votes: u64) -> u64 {
         let signature_ns = self.costs.cost(Op::DutyVerify, 1, 0).ns;
         let committees = self.committees().unwrap_or(1).into();
@@ -448,7 +451,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// How a block, or the aggregate of a tree's root, reaches everybody, alone on a network.
+    /// Simulates how a block, or the aggregate of a tree's root, reaches all nodes, alone on a network.
     pub(super) fn travel(
         &self,
         ground: &Ground,
@@ -456,7 +459,8 @@ impl<'a> Point<'a> {
         transport: Transport,
         carried: Carried,
     ) -> Result<Travel> {
-        // A mesh verifies what it has before it passes it on, pieces go on with the signature of their header.
+        // A mesh verifies a message before forwarding it; pieces are forwarded with the signature of
+        // their header.
         let (protocol, costs) = match transport {
             Transport::Gossip => (
                 "kind = \"gossip\"\n".to_owned(),
@@ -490,15 +494,15 @@ impl<'a> Point<'a> {
     }
 }
 
-/// What travels to everybody.
+/// A payload that travels to all nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Carried {
     pub(super) bytes: u64,
-    /// What a node verifies before it passes it on whole, in nanoseconds of a core.
+    /// Verification time before a node forwards the whole payload, in nanoseconds of a core.
     verify_ns: u64,
 }
 
-/// How a payload reaches everybody.
+/// How a payload reaches all nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Travel {
     /// Seconds until 99 % of the nodes have it; none if they never do.
@@ -540,7 +544,7 @@ mod tests {
         (point, point.slot(&ground()).unwrap().unwrap())
     }
 
-    /// Seconds from the root to everybody.
+    /// Returns the seconds from the root to all nodes.
     fn spread_s(slot: &Slot) -> f64 {
         slot.everywhere_s.unwrap() - slot.two_thirds_s.unwrap()
     }
@@ -580,9 +584,9 @@ mod tests {
         let more_s = verify_s(&slow) - verify_s(&cheap);
         assert!(more_s > 0.1, "{more_s}");
         let later_s = spread_s(&slow) - spread_s(&cheap);
-        // Two hops at least; four cores share a verification.
+        // At least two hops; four cores share a verification.
         assert!(later_s >= 2.0 * more_s / 4.0, "{later_s} s for {more_s} s");
-        // Everybody verifies it once, whatever else a node does.
+        // Every node verifies it once, whatever else it does.
         assert!(slow.cpu_p99_s >= cheap.cpu_p99_s + more_s);
     }
 
@@ -613,7 +617,7 @@ mod tests {
             let travel = point.travel(&ground(), network, Transport::Gossip, block);
             travel.unwrap().t99_s.unwrap()
         };
-        // 93 ms at each of two hops at least; four cores share them.
+        // At least 93 ms at each of two hops; four cores share them.
         let later_s = t99_s(&dear) - t99_s(&costs);
         assert!(later_s > 0.046, "{later_s}");
     }

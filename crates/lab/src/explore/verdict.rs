@@ -1,4 +1,4 @@
-//! What follows from a sweep: the points that nothing beats, and in words what each scheme can do.
+//! The conclusions of a sweep: the points that no other beats, and in words what each scheme can do.
 
 use super::Row;
 use super::network::Transport;
@@ -9,14 +9,14 @@ use crate::text;
 /// A line of the verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Whether every topology that carries all votes fits, or none does; absent if some do, and for lines that
-    /// judge nothing.
+    /// Whether every topology that carries all votes fits, or none does; absent if only some do, and
+    /// for lines that judge nothing.
     pub(super) holds: Option<bool>,
     pub(super) text: String,
 }
 
-/// Where a row stands in time and bytes, if it does its work: seconds until everyone has the votes, and
-/// bytes of the busiest nodes.
+/// Returns the time and bytes of a row, if it does its work: seconds until all nodes have the votes,
+/// and bytes of the busiest nodes.
 pub(super) fn place(row: &Row<'_>) -> Option<(f64, u64)> {
     match (&row.outcome, objection(row)) {
         (Ok(slot), None) => Some((slot.everywhere_s?, slot.sent_p99)),
@@ -24,9 +24,9 @@ pub(super) fn place(row: &Row<'_>) -> Option<(f64, u64)> {
     }
 }
 
-/// Whether the figures of a row may be held against those of another: as many votes, the same network and
-/// adversary, and a scheme that holds against quantum computers if the other's does. A 32nd of the votes is
-/// beside nothing.
+/// Whether the figures of a row may be compared with those of another: as many votes, the same network
+/// and adversary, and a quantum-safe scheme if the other's is. A row with a 32nd of the votes is
+/// comparable to no other.
 fn is_rival(row: &Row<'_>, of: &Row<'_>) -> bool {
     let votes = |row: &Row<'_>| row.point.topology != Topology::Today;
     let quantum = |row: &Row<'_>| row.point.costs.abilities.security.quantum_bits > 0;
@@ -37,7 +37,7 @@ fn is_rival(row: &Row<'_>, of: &Row<'_>) -> bool {
         && (quantum(row) || !quantum(of))
 }
 
-/// Whether a row does its work and no rival beats it in both.
+/// Whether a row does its work and no rival beats it in both time and bytes.
 pub(super) fn is_on_frontier(row: &Row<'_>, rows: &[Row<'_>]) -> bool {
     let all_vote = |_: &(f64, u64)| row.point.topology != Topology::Today;
     let Some((seconds, bytes)) = place(row).filter(all_vote) else {
@@ -48,7 +48,8 @@ pub(super) fn is_on_frontier(row: &Row<'_>, rows: &[Row<'_>]) -> bool {
     !rivals.filter_map(place).any(beats)
 }
 
-/// Why a row is on the frontier: what it has less of than all rivals that do their work.
+/// Returns why a row is on the frontier: the quantity of which it needs less than all rivals that do
+/// their work.
 fn reason(row: &Row<'_>, rows: &[Row<'_>]) -> &'static str {
     let Some((seconds, bytes)) = place(row) else {
         return "";
@@ -65,17 +66,17 @@ fn reason(row: &Row<'_>, rows: &[Row<'_>]) -> &'static str {
     }
 }
 
-/// The names of schemes in their order.
+/// Returns the names of schemes in order.
 pub(super) fn schemes<'r>(rows: &'r [Row<'_>]) -> Vec<&'r str> {
     text::each_once(rows.iter().map(|row| row.point.costs.scheme.as_str()))
 }
 
-/// Topologies in their order.
+/// Returns the topologies in order.
 pub(super) fn topologies(rows: &[Row<'_>]) -> Vec<Topology> {
     text::each_once(rows.iter().map(|row| row.point.topology))
 }
 
-/// The row of a scheme under a topology that does its work first, or comes nearest to it.
+/// Returns the row of a scheme under a topology that does its work first, or comes nearest to it.
 pub(super) fn best<'r, 'a>(
     rows: &'r [Row<'a>],
     scheme: &str,
@@ -92,7 +93,7 @@ fn fastest<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Ro
     least.map(|(row, _)| row)
 }
 
-/// What counts most votes; the first of equals.
+/// Returns the row that counts the most votes; the first if equal.
 fn nearest<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a>> {
     let share = |row: &Row<'_>| row.outcome.as_ref().map_or(-1.0, Slot::counted_pct);
     rows.fold(None, |most: Option<&Row<'_>>, row| match most {
@@ -101,7 +102,8 @@ fn nearest<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Ro
     })
 }
 
-/// What follows, in words: what each scheme can do and what stops it, and what nothing beats.
+/// Returns the conclusions in words: what each scheme can do, what limits it, and which points no other
+/// beats.
 pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
     let names = Names::of(rows);
     let schemes = schemes(rows).into_iter();
@@ -135,7 +137,7 @@ pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
 
 fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport], names: &Names) -> Line {
     let own = || rows.iter().filter(|row| row.point.costs.scheme == scheme);
-    // One with a 32nd of the votes only where no other fits.
+    // A row with a 32nd of the votes is used only where no other fits.
     let all_vote = |row: &&Row<'_>| row.point.topology != Topology::Today;
     let Some(first) = fastest(own().filter(all_vote)).or_else(|| fastest(own())) else {
         let text = nearest(own()).map_or(String::new(), |row| {
@@ -179,7 +181,7 @@ fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport], names: &N
     Line {
         holds: match carries_all {
             true => Some(true).filter(|_| stopped.is_empty()),
-            // A 32nd of the votes is no answer to whether all can vote.
+            // A 32nd of the votes does not answer whether all can vote.
             false => Some(false),
         },
         text: format!(

@@ -1,4 +1,4 @@
-//! `alphorn horn collections`: a recorded epoch through the whole path.
+//! `alphorn horn collections`: runs a recorded epoch through the whole path.
 
 use crate::error::{Error, Result};
 use crate::options::Common;
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     executed.check()
 }
 
-/// Bits of the file in each committee.
+/// Returns the bits of the file in each committee.
 fn popcounts(record: &Record, executed: &Executed) -> Vec<u32> {
     let layout = &executed.outcome.layout;
     (0..layout.committees())
@@ -87,7 +87,7 @@ fn popcounts(record: &Record, executed: &Executed) -> Vec<u32> {
         .collect()
 }
 
-/// Committees whose collections cover another number of positions than the file has bits.
+/// Returns the committees whose collections cover a different number of positions than the file has bits.
 fn differing(coverage: &[CommitteeCoverage], recorded: &[u32]) -> Vec<u16> {
     let differs =
         |c: &&CommitteeCoverage| recorded.get(usize::from(c.committee)) != Some(&c.in_collections);

@@ -18,12 +18,12 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Tickets that are drawn at most, and members that are ranked.
+/// Maximum number of tickets drawn, and of members ranked.
 const TICKETS_MAX: u64 = 1 << 28;
-/// Bytes of a proof whose hash is a ticket; any random bytes are as good.
+/// Bytes of a proof whose hash is a ticket; any random bytes will do.
 const PROOF_BYTES: usize = 96;
-/// Deviations of a sum from its expectation, in standard deviations, that are taken for an error:
-/// of 10^6 correct runs about one goes beyond.
+/// Deviation of a sum from its expectation, in standard deviations, that is treated as an error: about
+/// one in 10^6 correct runs exceeds it.
 const DEVIATIONS_MAX: f64 = 5.0;
 
 /// Sizes of committees and cells, and the odds of selection
@@ -60,8 +60,7 @@ pub(crate) struct Args {
     slots: u32,
 }
 
-/// Groups of one kind by size: `{members: groups}`. Empty groups are left out: nobody's vote is
-/// lost there.
+/// Groups of one kind by size: `{members: groups}`. Empty groups are left out, as no vote is lost there.
 type Sizes = BTreeMap<u32, u32>;
 
 /// Odds in a slot, over all groups.
@@ -76,7 +75,7 @@ struct Odds {
     none_honest_slot: Vec<f64>,
 }
 
-/// What draws of the selection gave, beside the expectation.
+/// Results of drawing the selection, compared with the expectation.
 #[derive(Clone, Debug, Default)]
 struct Drawn {
     groups: u64,
@@ -179,7 +178,7 @@ fn chance(target: u16, n: u32) -> f64 {
     (f64::from(target) / f64::from(n)).min(1.0)
 }
 
-/// P\[nobody of a group of `n` serves\].
+/// P\[no member of a group of `n` serves\].
 fn none(n: u32, selection: Selection, target: u16) -> f64 {
     match selection {
         Selection::Lottery => odds::none(f64::from(n), chance(target, n)),
@@ -188,7 +187,7 @@ fn none(n: u32, selection: Selection, target: u16) -> f64 {
 }
 
 fn odds(role: &'static str, sizes: &Sizes, selection: Selection, target: u16, args: &Args) -> Odds {
-    // Over all groups: 1 - product of (1 - p), group sizes one after the other.
+    // Over all groups: 1 - product of (1 - p), iterating over group sizes.
     let over = |p: &dyn Fn(u32) -> f64| {
         let all_fine = sizes
             .iter()
@@ -218,8 +217,8 @@ fn odds(role: &'static str, sizes: &Sizes, selection: Selection, target: u16, ar
     }
 }
 
-/// Draws the first target's selection for some slots. The first members of a group are the honest
-/// ones: which members win does not depend on their place.
+/// Draws the first target's selection for some slots. The first members of a group are the honest ones,
+/// since which members win does not depend on their position.
 fn draw(layout: &Layout, posts: &[Unit], selection: Selection, args: &Args) -> Drawn {
     let target = args.target[0];
     let filled: Vec<Unit> = posts
@@ -318,20 +317,20 @@ impl Drawn {
         self
     }
 
-    /// Deviation of the number of members from its expectation, in standard deviations.
+    /// Returns the deviation of the number of members from its expectation, in standard deviations.
     fn deviations(&self) -> f64 {
         let difference = self.members as f64 - self.members_expected;
         match self.members_variance {
             variance if variance > 0.0 => difference / variance.sqrt(),
-            // Nothing is left to chance.
+            // Nothing is random.
             _ if difference.abs() < 0.5 => 0.0,
             _ => f64::INFINITY,
         }
     }
 
-    /// Whether all counts are where they should be.
+    /// Whether all counts are within their expected range.
     fn holds(&self) -> bool {
-        // A count of rare events is Poisson: its variance is its mean.
+        // A count of rare events is Poisson: its variance equals its mean.
         let rare = |count: u64, expected: f64| {
             (count as f64 - expected).abs() <= DEVIATIONS_MAX * expected.sqrt() + 1.0
         };

@@ -1,4 +1,4 @@
-//! `alphorn horn griefing`: votes that a griefing aggregator takes away, by the collector's rule.
+//! `alphorn horn griefing`: votes removed by a griefing aggregator, by the collector's rule.
 
 mod rewards;
 
@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 
 /// Cells of a collection whose code is measured: Horn's number of subcommittees.
 const COLLECTION_CELLS: u32 = 64;
-/// Positions that are drawn for a case, over all cells, at most.
+/// Maximum number of positions drawn for a case, over all cells.
 const POSITIONS_MAX: u64 = 1 << 26;
-/// Covers that are computed for a case at most.
+/// Maximum number of covers computed for a case.
 const COVERS_MAX: u64 = 20_000_000;
-/// Drop sizes besides the best ones against each split.
+/// Drop sizes tried in addition to the best ones against each split.
 const DROPS: u32 = 8;
 /// Shares of malicious aggregators, Eve's voters and misses in the rows of the standard table.
 const STANDARD: [(f64, f64, f64); 5] = [
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     rewards: rewards::Options,
 }
 
-/// What a rule came to under its worst play.
+/// The results of a rule under its worst play.
 #[derive(Clone, Debug)]
 struct RuleOutcome {
     rule: Covering,
@@ -172,7 +172,7 @@ fn settings(args: &Args) -> Vec<Setting> {
     )]
 }
 
-/// Every pair of a split and a drop size that is tried.
+/// Returns every pair of a split and a drop size that is tried.
 fn plays(args: &Args, setting: &Setting) -> anyhow::Result<Vec<Play>> {
     let eve = setting.eve_voters(args.cell_size as usize) as u32;
     let mut drops = args.drop.clone();
@@ -224,7 +224,7 @@ fn case(args: &Args, setting: &Setting) -> anyhow::Result<Case> {
         .collect();
     let tallies = tallies(&cells, &plays, &args.cover);
     let rules = args.cover.iter().enumerate().map(|(r, &rule)| {
-        // Of plays that lose as much the first counts.
+        // If plays lose equally much, the first counts.
         let worst = (0..plays.len())
             .rev()
             .max_by_key(|&p| tallies[p][r].lost)
@@ -244,7 +244,7 @@ fn case(args: &Args, setting: &Setting) -> anyhow::Result<Case> {
     })
 }
 
-/// `[play][rule]`, summed over all cells.
+/// Returns `[play][rule]`, summed over all cells.
 fn tallies(cells: &[AttackedCell], plays: &[Play], rules: &[Covering]) -> Vec<Vec<Tally>> {
     let of_cell = |cell: &AttackedCell, play: Play| -> Vec<Tally> {
         let aggregates = cell.aggregates(play);
@@ -274,8 +274,8 @@ fn tallies(cells: &[AttackedCell], plays: &[Play], rules: &[Covering]) -> Vec<Ve
         .collect()
 }
 
-/// Mean bytes of the coded support of a collection of [`COLLECTION_CELLS`] such cells, or of all
-/// cells if there are fewer. Cells that do not fill a collection are left out.
+/// Returns the mean bytes of the coded support of a collection of [`COLLECTION_CELLS`] such cells, or
+/// of all cells if there are fewer. Cells that do not fill a collection are left out.
 fn bytes_mean(cells: &[AttackedCell], play: Play, rule: Covering) -> anyhow::Result<f64> {
     let per_collection = cells.len().min(COLLECTION_CELLS as usize);
     let sizes: Vec<Result<usize>> = cells

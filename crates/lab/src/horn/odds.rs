@@ -1,4 +1,4 @@
-//! Odds of selection, exactly: sums of binomial and hypergeometric terms, no normal approximation.
+//! Exact odds of selection: sums of binomial and hypergeometric terms, no normal approximation.
 
 /// P\[X = 0\] for X = successes among `n` with probability `p` each: (1 - p)^n.
 pub(crate) fn none(n: f64, p: f64) -> f64 {
@@ -33,7 +33,7 @@ pub(crate) fn binomial_at_least(n: u32, p: f64, k: u32) -> f64 {
     for j in k..=last {
         sum += term;
         term *= (n - f64::from(j)) / f64::from(j + 1) * p / (1.0 - p);
-        // Beyond the mode the terms fall; what is left cannot change the sum.
+        // Beyond the mode the terms decrease; what is left cannot change the sum.
         if f64::from(j) > n * p && term < sum * f64::EPSILON {
             break;
         }
@@ -41,7 +41,7 @@ pub(crate) fn binomial_at_least(n: u32, p: f64, k: u32) -> f64 {
     sum.min(1.0)
 }
 
-/// P\[none of `drawn` members is among `marked`\] for a draw without repetition out of `n`.
+/// P\[none of `drawn` members is among `marked`\] for a draw without replacement out of `n`.
 pub(crate) fn none_without_repetition(n: u32, marked: u32, drawn: u32) -> f64 {
     let (n, marked) = (f64::from(n), f64::from(marked));
     (0..drawn)
@@ -50,7 +50,7 @@ pub(crate) fn none_without_repetition(n: u32, marked: u32, drawn: u32) -> f64 {
         .product()
 }
 
-/// Expected number of collectors of a committee who publish under staged publishing, if each of
+/// Expected number of collectors of a committee that publish under staged publishing, if each of
 /// `members` is honest with probability `honest` and the first honest one ends the queue:
 /// (1 - (1 - h)^members) / h.
 pub(crate) fn staged_publications(members: f64, honest: f64) -> f64 {
@@ -86,7 +86,7 @@ mod tests {
         let rank = |honest: u32| any(none_without_repetition(32_768, honest, 16), 32.0);
         close(rank(16_384), 4.9e-4, 0.02);
         close(rank(26_214), 2e-10, 0.06);
-        // A very large group is as good as the Poisson limit.
+        // A very large group is close to the Poisson limit.
         close(
             binomial_at_least(1 << 22, 16.0 / f64::from(1 << 22), 48),
             8e-11,

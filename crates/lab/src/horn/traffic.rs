@@ -22,10 +22,10 @@ use formula::{Fields, Formula};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// Aggregate signatures that are encoded at most, and positions that are drawn.
+/// Maximum number of aggregate signatures encoded, and of positions drawn.
 const AGGREGATES_MAX: u64 = 1 << 20;
 const POSITIONS_MAX: u64 = 1 << 28;
-/// Shares of votes that a collection of multiplicity 1 misses, and an aggregate, if nothing else is said.
+/// Default share of votes missed by a collection of multiplicity 1, and by an aggregate.
 const MISSES: f64 = 0.002;
 const AGGREGATE_MISSES: f64 = 0.01;
 /// Griefing of the attacked row: Eve's share of aggregators and of voters.
@@ -84,14 +84,14 @@ struct Row {
     encoded: Encoded,
 }
 
-/// What a run came to.
+/// The results of a run.
 struct Tables {
     rows: Vec<Row>,
     blocks: Vec<(u8, formula::BlockFormula, Blocks)>,
     publications: Vec<Publication>,
 }
 
-/// How many collections are published, and what they come to.
+/// The number of collections published, and their size.
 struct Publication {
     name: String,
     messages: f64,
@@ -147,7 +147,7 @@ impl Args {
     }
 }
 
-/// Refuses misses of what no row has.
+/// Rejects misses for content that no row has.
 fn check_misses(args: &Args) -> Result<()> {
     let is_one = |multiplicity: &String| multiplicity == "1";
     let (some, all) = (
@@ -283,8 +283,8 @@ fn row(config: &Config, suffix: &str, fields: &Fields, encoded: Encoded) -> Row 
     }
 }
 
-/// Expected collections and their bytes by selection and publishing, at the largest multiplicity
-/// up to 3.
+/// Returns expected collections and their bytes by selection and publishing, at the largest
+/// multiplicity up to 3.
 fn publications(
     args: &Args,
     configs: &[Config],
@@ -349,7 +349,7 @@ fn publications(
     publications
 }
 
-/// Encoded raw messages are those of the formula, byte by byte.
+/// Checks that encoded raw messages match the formula, byte by byte.
 fn check(tables: &Tables) -> Result<()> {
     for row in &tables.rows {
         let (formula, encoded) = (&row.formula, &row.encoded);

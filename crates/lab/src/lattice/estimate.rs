@@ -1,4 +1,4 @@
-//! `alphorn lattice estimate`: what proofs by other front ends of LaBRADOR would take.
+//! `alphorn lattice estimate`: the estimated cost of proofs by other front ends of LaBRADOR.
 
 use super::params::check_number;
 use super::{ProfileOptions, degree};
@@ -12,7 +12,7 @@ use alphorn_labrador::schedule::estimate::{Batch, Estimate, FrontEnd};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Sizes of the study in the Ethereum research forum (topic 24431).
+/// Sizes in the study on the Ethereum research forum (topic 24431).
 const DEFAULT: &str = "3000,4000,5000,6000,7000,8000,9000,10000";
 
 /// What proofs of N signatures by other front ends of LaBRADOR would take, as numbers of ring elements and bytes

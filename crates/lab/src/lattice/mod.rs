@@ -1,4 +1,4 @@
-//! `alphorn lattice`: what only proofs over lattices have, and the options that Falcon has alone.
+//! `alphorn lattice`: features specific to lattice proofs, and the options specific to Falcon.
 
 mod estimate;
 pub(crate) mod params;
@@ -46,12 +46,12 @@ pub struct FlavourOptions {
 }
 
 impl FlavourOptions {
-    /// The flavour of signatures.
+    /// Returns the flavour of signatures.
     pub fn flavour(&self) -> Flavour {
         self.flavour.unwrap_or_default()
     }
 
-    /// Refuses the option for a scheme that has none.
+    /// Rejects the option for a scheme that has none.
     pub fn check(&self, scheme: &str) -> Result<()> {
         match self.flavour {
             Some(flavour) if scheme != "falcon" => {
@@ -72,12 +72,12 @@ pub struct ProfileOptions {
 }
 
 impl ProfileOptions {
-    /// The profile of proofs.
+    /// Returns the profile of proofs.
     pub fn profile(&self) -> Profile {
         self.profile.unwrap_or(Profile::Core128)
     }
 
-    /// Refuses the option for a scheme that has none.
+    /// Rejects the option for a scheme that has none.
     pub fn check(&self, scheme: &str) -> Result<()> {
         match self.profile {
             Some(profile) if scheme != "falcon" => {
@@ -88,7 +88,7 @@ impl ProfileOptions {
         }
     }
 
-    /// The same where nothing is proved or verified.
+    /// Rejects it where nothing is proved or verified.
     pub fn check_unused(&self, why: &str) -> Result<()> {
         match self.profile {
             Some(profile) => Err(anyhow!("--profile {}: {why}", profile.name()).into()),
@@ -107,24 +107,24 @@ pub(crate) struct LatticeOptions {
 }
 
 impl LatticeOptions {
-    /// The flavour of signatures.
+    /// Returns the flavour of signatures.
     pub(crate) fn flavour(&self) -> Flavour {
         self.flavour.flavour()
     }
 
-    /// The profile of proofs.
+    /// Returns the profile of proofs.
     pub(crate) fn profile(&self) -> Profile {
         self.profile.profile()
     }
 
-    /// Refuses the options for a scheme that has neither.
+    /// Rejects the options for a scheme that has neither.
     pub(crate) fn check(&self, scheme: &str) -> Result<()> {
         self.flavour.check(scheme)?;
         self.profile.check(scheme)
     }
 }
 
-/// The name of a flavour on the command line and in files.
+/// Returns the name of a flavour on the command line and in files.
 pub fn flavour_name(flavour: Flavour) -> &'static str {
     match flavour {
         Flavour::FnDsa => "fndsa04",
@@ -133,27 +133,27 @@ pub fn flavour_name(flavour: Flavour) -> &'static str {
     }
 }
 
-/// Reads `--flavour`.
+/// Parses `--flavour`.
 pub(crate) fn flavour(text: &str) -> std::result::Result<Flavour, String> {
     let mut flavours = Flavour::ALL.into_iter();
     let found = flavours.find(|flavour| flavour_name(*flavour) == text);
     found.ok_or_else(|| "expected fndsa04, r3 or slot".to_owned())
 }
 
-/// Reads `--profile`.
+/// Parses `--profile`.
 pub(crate) fn profile(text: &str) -> std::result::Result<Profile, String> {
     let found = (Profile::ALL.into_iter()).find(|profile| profile.name() == text);
     found.ok_or_else(|| "expected core128, falcon or peer".to_owned())
 }
 
-/// Reads `--degree`.
+/// Parses `--degree`.
 pub(crate) fn degree(text: &str) -> std::result::Result<usize, String> {
     let mut degrees = DEGREES.into_iter();
     let found = degrees.find(|degree| degree.to_string() == text);
     found.ok_or_else(|| "expected 512 or 1024".to_owned())
 }
 
-/// Reads `--preset` of proofs.
+/// Parses `--preset` of proofs.
 pub(crate) fn preset(text: &str) -> std::result::Result<Preset, String> {
     let found = (Preset::ALL.into_iter()).find(|preset| preset.name() == text);
     found.ok_or_else(|| "expected fast or small".to_owned())

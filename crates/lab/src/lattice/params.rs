@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 
-/// Refuses a number of signatures that has no proof.
+/// Rejects a number of signatures for which no proof exists.
 pub(crate) fn check_number(n: u32) -> anyhow::Result<()> {
     ensure!(
         (1..=COMMITTEE_MAX).contains(&n),
@@ -85,7 +85,7 @@ pub(crate) fn check_number(n: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The signatures that a proof is over.
+/// The signatures that a proof covers.
 struct Plain {
     signatures: u32,
     degree: usize,
@@ -122,9 +122,9 @@ fn case(plain: &Plain, schedule: &Schedule, security: bool) -> Value {
     case
 }
 
-/// The levels of a schedule, the last one included.
+/// Returns the levels of a schedule, including the last one.
 pub(crate) fn levels_json(schedule: &Schedule) -> Value {
-    // As text: they have more digits than a number of JSON keeps.
+    // As text, since they have more digits than a JSON number keeps.
     let variances = |all: &[u128]| all.iter().map(u128::to_string).collect::<Vec<_>>();
     let level = |level: &Level| {
         json!({
@@ -159,7 +159,7 @@ pub(crate) fn levels_json(schedule: &Schedule) -> Value {
     Value::Array(levels.chain([tail(&schedule.tail)]).collect())
 }
 
-/// Whose signatures they are, behind that word, where it is not the default.
+/// Returns the scheme of the signatures as a suffix, if it is not the default.
 pub(crate) fn scheme_of(degree: usize) -> String {
     match degree {
         DEGREE => String::new(),
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use alphorn_labrador::sis::Profile;
 
-    /// What `--json` prints is what a decoder must know: docs/formats.md.
+    /// `--json` prints what a decoder must know: docs/formats.md.
     #[test]
     fn printed_parameters_are_those_of_the_vectors() {
         let path = concat!(

@@ -6,7 +6,7 @@ use alphorn_labrador::challenge::CHALLENGE_LOG2_CENTI;
 use alphorn_labrador::schedule::Schedule;
 use serde_json::{Value, json};
 
-/// The fields of the security of a proof over signatures of a degree.
+/// Returns the security fields of a proof over signatures of a degree.
 pub(crate) fn json(degree: usize, schedule: &Schedule) -> Value {
     let (classical, quantum) = schedule.profile.bits();
     let events = errors(degree, schedule);
@@ -20,7 +20,7 @@ pub(crate) fn json(degree: usize, schedule: &Schedule) -> Value {
     })
 }
 
-/// The budget as a table.
+/// Formats the budget as a table.
 pub(super) fn printed(degree: usize, schedule: &Schedule) -> String {
     let (classical, quantum) = schedule.profile.bits();
     let events = errors(degree, schedule);

@@ -1,4 +1,4 @@
-//! What of a report's JSON is drawn.
+//! Selects what to draw from a report's JSON.
 
 mod million;
 
@@ -28,7 +28,7 @@ fn size(value: f64) -> String {
     bytes(value.round() as u64)
 }
 
-/// How many of what: `what` is the word for several.
+/// Formats a count with its noun; `what` is the plural.
 fn many(number: u64, what: &str) -> String {
     match number {
         1 => format!("1 {}", what.trim_end_matches('s')),
@@ -36,7 +36,7 @@ fn many(number: u64, what: &str) -> String {
     }
 }
 
-/// Parts one after the other, by name, seconds and what is said of them.
+/// Lays out segments one after the other, given by name, seconds and label.
 fn sequence(parts: impl IntoIterator<Item = (String, f64, String)>) -> Vec<Span> {
     let mut at_s = 0.0;
     let span = |(name, length_s, text): (String, f64, String)| {
@@ -52,8 +52,8 @@ fn sequence(parts: impl IntoIterator<Item = (String, f64, String)>) -> Vec<Span>
     parts.into_iter().map(span).collect()
 }
 
-/// A slot of a million votes for each scheme of `compare`: at the greatest committees that all forms have, in
-/// the form with which a node receives least.
+/// Returns a slot of a million votes for each scheme of `compare`: at the largest committees that all
+/// forms have, in the form with which a node receives least.
 pub(crate) fn of_compare(cases: &Value, million: &Value) -> Vec<Slot> {
     let lines = || million.as_array().into_iter().flatten();
     let common = lines().filter(|line| line["common"] == true);
@@ -90,7 +90,7 @@ fn form(case: &Value, line: &Value) -> Option<Slot> {
     })
 }
 
-/// How many parts each level of a form sums, from the top down.
+/// Returns how many parts each level of a form sums, from the top down.
 fn fan_out(of: &Value) -> Option<Vec<u64>> {
     let found = list(of, "fan_out")?;
     Some(found.iter().filter_map(Value::as_u64).collect())
@@ -101,7 +101,7 @@ fn form_levels(case: &Value, line: &Value) -> Option<Vec<Level>> {
     let fan_out = fan_out(case)?;
     let last = *fan_out.first()?;
     let cells = committees * whole(case, "cells")?;
-    // What the last step takes in is what the level below gives.
+    // The input of the last step is the output of the level below.
     let part = format!(
         "{} each",
         size(number(line, "collector_bytes")? / last as f64)
@@ -144,7 +144,7 @@ fn form_levels(case: &Value, line: &Value) -> Option<Vec<Level>> {
     Some(levels)
 }
 
-/// Seconds in which one vote of a form is signed.
+/// Returns the seconds to sign one vote with a form.
 fn form_sign_s(case: &Value) -> Option<f64> {
     let one = list(case, "times")?
         .iter()
@@ -195,10 +195,10 @@ fn form_pays(case: &Value, line: &Value) -> Option<Vec<(String, String)>> {
     Some(pays.map(|(role, text)| (role.to_owned(), text)).into())
 }
 
-/// Topologies that have levels, in the order in which one is drawn.
+/// Topologies with levels, in order of preference for drawing.
 const DRAWN: [&str; 4] = ["horn", "grid", "strawman", "today"];
 
-/// A slot for each scheme of `explore`: its best point of the first topology that has levels.
+/// Returns a slot for each scheme of `explore`: its best point under the first topology with levels.
 pub(crate) fn of_explore(cases: &Value) -> Vec<Slot> {
     let all = || cases.as_array().into_iter().flatten();
     let schemes = each_once(all().filter_map(|case| word(case, "scheme")));
@@ -209,7 +209,7 @@ pub(crate) fn of_explore(cases: &Value) -> Vec<Slot> {
         let topology = DRAWN
             .into_iter()
             .find(|topology| own(topology).next().is_some())?;
-        // Those that fit by time, then those that count most.
+        // Those that fit first, ordered by time; then those that count most.
         let order = |case: &&Value| {
             let slot = &case["slot"];
             let time = slot["everywhere_s"]
@@ -262,7 +262,7 @@ fn simulated_levels(found: &[Value]) -> Vec<Level> {
         };
         Some(Level {
             name: many(whole(level, "count")?, word(level, "what")?),
-            // What was never sent has no length.
+            // A message that was never sent has no length.
             gives: whole(level, "message_bytes")
                 .map_or(String::new(), |each| format!("{} {to}", bytes(each))),
         })
@@ -270,7 +270,7 @@ fn simulated_levels(found: &[Value]) -> Vec<Level> {
     found.iter().enumerate().filter_map(level).collect()
 }
 
-/// The phases with their loads, then when the votes were there.
+/// Returns the phases with their loads, followed by the time when the votes were there.
 fn simulated_times(phases: &[Value], slot: &Value) -> Vec<Span> {
     let mut times: Vec<Span> = phases.iter().filter_map(simulated_phase).collect();
     for (name, key) in [

@@ -1,4 +1,4 @@
-//! What hash-based proofs rest on, and the options of whatever makes them.
+//! The assumptions of hash-based proofs, and the options of commands that make them.
 
 pub mod security;
 
@@ -16,7 +16,7 @@ pub enum PresetName {
 }
 
 impl PresetName {
-    /// The preset.
+    /// Returns the preset.
     pub fn preset(self) -> Preset {
         match self {
             PresetName::Fast => Preset::FAST,
@@ -34,12 +34,12 @@ pub struct ProofOptions {
 }
 
 impl ProofOptions {
-    /// The preset.
+    /// Returns the preset.
     pub fn preset(&self) -> PresetName {
         self.preset.unwrap_or(PresetName::Fast)
     }
 
-    /// Refuses the option for a scheme that has none.
+    /// Rejects the option for a scheme that has none.
     pub fn check(&self, scheme: &str) -> Result<()> {
         match self.preset {
             Some(preset) if scheme != "xmss" => {
@@ -50,7 +50,7 @@ impl ProofOptions {
         }
     }
 
-    /// The same where nothing is proved.
+    /// Rejects it where nothing is proved.
     pub fn check_unused(&self, why: &str) -> Result<()> {
         match self.preset {
             Some(preset) => Err(anyhow!("--preset {}: {why}", preset.preset().name).into()),
@@ -59,12 +59,12 @@ impl ProofOptions {
     }
 }
 
-/// The proofs of a set.
+/// Returns the proofs of a set.
 pub fn proofs(set: Set, preset: PresetName) -> Proofs {
     Proofs::new(set, preset.preset())
 }
 
-/// Refuses `--set` for a scheme without sets.
+/// Rejects `--set` for a scheme without sets.
 pub fn check_set(scheme: &str, set: Option<Set>) -> Result<()> {
     match set {
         Some(set) if scheme != "xmss" => {
@@ -74,7 +74,7 @@ pub fn check_set(scheme: &str, set: Option<Set>) -> Result<()> {
     }
 }
 
-/// Names of the regime in which codes are assumed to be close.
+/// Name of the regime in which codes are assumed to be close.
 pub(crate) const REGIME: &str = "johnson-proven";
 
 #[cfg(test)]

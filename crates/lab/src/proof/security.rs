@@ -1,4 +1,4 @@
-//! `alphorn proof security`: the error of each step of a proof, and what else must hold.
+//! `alphorn proof security`: the error of each step of a proof, and its other requirements.
 
 use super::{PresetName, REGIME, proofs};
 use crate::error::{Error, Result};

@@ -59,7 +59,7 @@ pub(super) struct Args {
     out: PathBuf,
 }
 
-/// A value with the place and the line that it belongs to.
+/// A value with its position and line.
 struct Dot<'a> {
     x: &'a str,
     line: String,
@@ -89,7 +89,7 @@ fn number_of(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// All values of all lines in the order of the rows; cells without a number have none.
+/// Returns all values of all lines in the order of the rows; cells without a number are omitted.
 fn dots<'a>(args: &Args, table: &'a Table) -> anyhow::Result<Vec<Dot<'a>>> {
     let xs = table.column(&args.x)?;
     let by = args.by.as_ref().map(|by| table.column(by)).transpose()?;
@@ -120,7 +120,7 @@ fn dots<'a>(args: &Args, table: &'a Table) -> anyhow::Result<Vec<Dot<'a>>> {
     Ok(dots)
 }
 
-/// Lines over numbers.
+/// Draws lines over numbers.
 fn lines(args: &Args, dots: &[Dot<'_>]) -> anyhow::Result<String> {
     let names = each_once(dots.iter().map(|dot| dot.line.as_str()));
     if names.len() > LINES_MAX {
@@ -153,7 +153,7 @@ fn lines(args: &Args, dots: &[Dot<'_>]) -> anyhow::Result<String> {
     Ok(plot.titled_svg())
 }
 
-/// Bars over words.
+/// Draws bars over words.
 fn words(args: &Args, dots: &[Dot<'_>]) -> anyhow::Result<String> {
     if dots.len() > BARS_MAX {
         let count = dots.len();

@@ -1,4 +1,4 @@
-//! `alphorn sim compare`: two runs or sweeps beside each other.
+//! `alphorn sim compare`: two runs or sweeps side by side.
 
 use super::folder;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let (a, b) = (folder::manifest(&args.a)?, folder::manifest(&args.b)?);
     let columns = |path: &Path, manifest: &Manifest| match &manifest.figures {
         Some(figures) => Ok(Figures::columns(figures)),
-        // Nothing beside nothing is no agreement.
+        // Two empty sets do not count as agreement.
         None => Err(Error::Check(format!(
             "{}: a run that could not go on, without figures",
             path.display()
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         ]);
         cases.push(json!({ "figure": name, "a": of_a, "b": of_b, "difference_pct": difference }));
         let judged = ["t50_ms", "t99_ms"].contains(&name);
-        // A time that one of them never reaches is further than any bound.
+        // A time that one of them never reaches exceeds any bound.
         let same = of_a.is_none() && of_b.is_none();
         if judged && !same && difference.is_none_or(|pct| pct.abs() > args.within) {
             apart.push(format!("{name}: {} and {}", text(of_a), text(of_b)));
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// By how much the second differs from the first.
+/// Returns by how much the second differs from the first.
 fn difference_pct(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     match (a?, b?) {
         (a, b) if a == b => Some(0.0),

@@ -1,4 +1,4 @@
-//! The folder of a run: written as a whole or not at all, and read again.
+//! The folder of a run: written whole or not at all, and read back.
 
 use super::trace::{self, Told};
 use crate::error::Result;
@@ -13,9 +13,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Its own account of a run.
+/// The run's own description.
 const MANIFEST: &str = "manifest.json";
-/// The scenario with every default.
+/// The scenario with every default filled in.
 const SCENARIO: &str = "scenario.toml";
 /// Files that the scenario names, by their hash.
 const INPUTS: &str = "inputs";
@@ -34,26 +34,26 @@ const FILES: [&str; 12] = [
     "duplicates.svg",
     "series.svg",
 ];
-/// The folders of the runs of a sweep.
+/// The folders of a sweep's runs.
 pub(crate) const RUNS: &str = "runs";
-/// What a sweep writes in its folder, apart from its runs.
+/// Files that a sweep writes in its folder, apart from its runs.
 const TABLES: [&str; 4] = ["runs.csv", "points.csv", "frontier.svg", "report.html"];
-/// Most bytes of a manifest, and of an input.
+/// Maximum bytes of a manifest, and of an input.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 const INPUT_BYTES_MAX: u64 = 256 << 20;
 
-/// Everything a folder holds.
+/// Everything in the folder of a run.
 pub(crate) struct Finished<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) manifest: &'a Manifest,
-    /// Absent for a run that could not go on.
+    /// Absent for an aborted run.
     pub(crate) outcome: Option<&'a Outcome>,
-    /// What was told on the way.
+    /// The trace recorded during the run.
     pub(crate) told: Option<&'a Told>,
 }
 
-/// Refuses a path where no folder of a run can be written: a file, a folder that cannot be replaced, or one
-/// that has anything but a run, which would be lost with it.
+/// Rejects a path where the folder of a run cannot be written: a file, a folder that cannot be
+/// replaced, or one that contains anything but a run, which would be lost.
 pub(crate) fn check(target: &Path) -> Result<()> {
     Ok(replaceable(target).with_context(|| format!("cannot write {}", target.display()))?)
 }
@@ -87,7 +87,7 @@ fn replaceable(target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a folder has; nothing if it is not there, but can be made.
+/// Returns the entries of a folder; none if it does not exist but can be created.
 fn entries(target: &Path) -> anyhow::Result<Option<fs::ReadDir>> {
     match fs::read_dir(target) {
         Ok(entries) => Ok(Some(entries)),
@@ -101,14 +101,14 @@ fn entries(target: &Path) -> anyhow::Result<Option<fs::ReadDir>> {
     }
 }
 
-/// The files that a run writes in its folder, or a sweep in its own.
+/// Returns the files that a run or a sweep writes in its folder.
 pub(crate) fn written(target: &Path, is_sweep: bool) -> Vec<PathBuf> {
     let names: &[&str] = if is_sweep { &TABLES } else { &FILES };
     names.iter().map(|name| target.join(name)).collect()
 }
 
-/// Refuses a path where no sweep can be written: a file, or a folder that has anything but a sweep. Files in
-/// it that the command line names, as a plan, are no reason.
+/// Rejects a path where a sweep cannot be written: a file, or a folder that contains anything but a
+/// sweep. Files in it that are named on the command line, such as a plan, are allowed.
 pub(crate) fn check_sweep<'a>(
     target: &Path,
     named: impl IntoIterator<Item = &'a Path>,
@@ -140,12 +140,12 @@ fn takes_sweep<'a>(target: &Path, named: impl IntoIterator<Item = &'a Path>) -> 
     Ok(())
 }
 
-/// The manifest of a folder, if it has one that can be read.
+/// Returns the manifest of a folder, if it has a readable one.
 pub(crate) fn finished(target: &Path) -> Option<Manifest> {
     manifest(target).ok()
 }
 
-/// The file of a manifest, which is given itself or by its folder.
+/// Returns the file of a manifest, given by its own path or by its folder.
 pub(crate) fn manifest_file(path: &Path) -> PathBuf {
     match path.is_dir() {
         true => path.join(MANIFEST),
@@ -153,7 +153,7 @@ pub(crate) fn manifest_file(path: &Path) -> PathBuf {
     }
 }
 
-/// What a replay of the run reads.
+/// Returns the files that a replay of the run reads.
 pub(crate) fn files(path: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     let folder = of(path);
     let inputs = manifest.files.values();
@@ -162,14 +162,14 @@ pub(crate) fn files(path: &Path, manifest: &Manifest) -> Vec<PathBuf> {
     own.into_iter().chain(inputs).collect()
 }
 
-/// The manifest of a file or of its folder.
+/// Reads the manifest from its file or its folder.
 pub(crate) fn manifest(path: &Path) -> Result<Manifest> {
     let path = manifest_file(path);
     let text = input::text(&path, MANIFEST_BYTES_MAX)?;
     Ok(serde_json::from_str(&text).with_context(|| path.display().to_string())?)
 }
 
-/// The folder of a manifest.
+/// Returns the folder of a manifest.
 pub(crate) fn of(path: &Path) -> PathBuf {
     match path.is_dir() {
         true => path.to_owned(),
@@ -177,7 +177,7 @@ pub(crate) fn of(path: &Path) -> PathBuf {
     }
 }
 
-/// The scenario of a run as it was, with its files.
+/// Restores the scenario of a run, with its files.
 pub(crate) fn scenario(folder: &Path, manifest: &Manifest) -> Result<Scenario> {
     let path = folder.join(SCENARIO);
     let text = input::text(&path, TEXT_BYTES_MAX as u64)?;
@@ -196,7 +196,7 @@ pub(crate) fn scenario(folder: &Path, manifest: &Manifest) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// Writes the folder beside its place, then moves it there.
+/// Writes the folder next to its final path, then moves it there.
 pub(crate) fn write(target: &Path, finished: &Finished<'_>) -> Result<()> {
     check(target)?;
     let write = || -> anyhow::Result<()> {
@@ -208,7 +208,7 @@ pub(crate) fn write(target: &Path, finished: &Finished<'_>) -> Result<()> {
         let new = tempfile::Builder::new()
             .prefix(".alphorn-")
             .tempdir_in(parent)?;
-        // As readable as a folder that the user makes.
+        // With the permissions of a folder that the user creates.
         let folder = new.path().join("run");
         fs::create_dir(&folder)?;
         fill(&folder, finished)?;
@@ -219,7 +219,7 @@ pub(crate) fn write(target: &Path, finished: &Finished<'_>) -> Result<()> {
         }
         if let Err(error) = fs::rename(&folder, target) {
             if is_over && fs::rename(&old, target).is_err() {
-                // It would go with the temporary folder.
+                // Otherwise it would be deleted with the temporary folder.
                 let kept = new.keep().join("old");
                 bail!("{error}; the run that was there is {}", kept.display());
             }
@@ -277,7 +277,7 @@ fn fill(folder: &Path, finished: &Finished<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SHA-256 of a text in hexadecimal.
+/// Returns the SHA-256 of a text in hexadecimal.
 pub(crate) fn sha256(text: &str) -> String {
     hex::encode(Sha256::digest(text))
 }

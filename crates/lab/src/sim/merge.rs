@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most runs that are merged.
+/// Maximum number of runs merged.
 const RUNS_MAX: usize = 1_000_000;
 
 /// The tables and the page of many runs, with mean, standard deviation, least and most over seeds
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The manifests of all runs in a folder.
+/// Collects the manifests of all runs in a folder.
 fn collect(runs: &Path, manifests: &mut Vec<Manifest>) -> Result<()> {
     let entries = fs::read_dir(runs).with_context(|| format!("cannot read {}", runs.display()))?;
     let mut found = 0;
@@ -53,7 +53,7 @@ fn collect(runs: &Path, manifests: &mut Vec<Manifest>) -> Result<()> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        // What a run that was cut off has left.
+        // Left behind by an interrupted run.
         if name.starts_with(".alphorn-") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! `alphorn sim plan`: the runs of a scenario as lines that any machine can work through.
+//! `alphorn sim plan`: the runs of a scenario as lines that any host can process.
 
 use super::source::Asked;
 use crate::error::Result;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return write_whole(&args.out, lines.as_bytes());
     }
     match io::stdout().write_all(lines.as_bytes()) {
-        // A reader who left has read enough.
+        // A closed pipe is not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

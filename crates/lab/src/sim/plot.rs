@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a table of deliveries.
+/// Maximum size in bytes of a table of deliveries.
 const CDF_BYTES_MAX: u64 = 1 << 30;
 /// More lines than this cannot be told apart.
 const LINES_MAX: usize = 6;
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     say(&format!("{}\n{}", args.out.display(), words.join("\n")))
 }
 
-/// A run that becomes a line.
+/// A run drawn as a line.
 struct Line {
     name: String,
     manifest: PathBuf,
@@ -94,7 +94,7 @@ struct Line {
     t99_ms: Option<f64>,
 }
 
-/// The run of a folder, or all runs of a sweep in the order of their values and seeds.
+/// Returns the run of a folder, or all runs of a sweep in the order of their values and seeds.
 fn collect(folder: &Path, name: Option<&str>, lines: &mut Vec<Line>) -> Result<()> {
     let runs = folder.join(folder::RUNS);
     if !runs.is_dir() {
@@ -122,7 +122,8 @@ fn collect(folder: &Path, name: Option<&str>, lines: &mut Vec<Line>) -> Result<(
     Ok(())
 }
 
-/// Named by its values, words as they are and numbers with their key; by its scenario without any.
+/// Names a line by its values, words as they are and numbers with their key; without values, by its
+/// scenario.
 fn line(manifest: &Manifest, name: Option<&str>, path: &Path) -> Line {
     let mut parts: Vec<String> = name.map(str::to_owned).into_iter().collect();
     for (key, value) in &manifest.set {
@@ -150,7 +151,7 @@ fn line(manifest: &Manifest, name: Option<&str>, path: &Path) -> Line {
     }
 }
 
-/// Delay in milliseconds and share in percent, of the lines of `cdf.csv`.
+/// Returns delay in milliseconds and share in percent, from the lines of `cdf.csv`.
 fn deliveries(text: &str) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut lines = text.lines();
     if lines.next() != Some("delay_ns,delivered,of") {

@@ -1,5 +1,5 @@
-//! The scenarios that come with the program; their files are in `scenarios/`, which the crate has as a link, so
-//! that its package takes them along.
+//! Built-in scenarios. Their files are in `scenarios/`, which the crate includes as a link, so that
+//! they are part of its package.
 
 /// A scenario with a name.
 pub(crate) struct Preset {
@@ -7,7 +7,7 @@ pub(crate) struct Preset {
     pub(crate) text: &'static str,
 }
 
-/// The preset and the file of each name.
+/// Expands each name to its preset and file.
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
         &[$(Preset {
@@ -17,7 +17,7 @@ macro_rules! presets {
     };
 }
 
-/// All of them, in the order of names.
+/// All presets, in order of name.
 pub(crate) const PRESETS: &[Preset] = presets![
     "answer-balance",
     "answer-ballots",
@@ -61,7 +61,7 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "regress-partition-rs",
 ];
 
-/// Files that presets name.
+/// Files that presets refer to.
 const FILES: &[(&str, &str)] = &[
     (
         "costs/bls-formula.json",
@@ -77,12 +77,12 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The preset of a name.
+/// Returns the preset with a name.
 pub(crate) fn find(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
 
-/// A file that a preset names.
+/// Returns a file that a preset refers to.
 pub(crate) fn file(name: &str) -> Option<&'static str> {
     let found = FILES.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| *text)
@@ -107,11 +107,12 @@ mod tests {
         }
         let ns = |op, n, m| codes.cost(op, n, m).ns;
         for m in [20_000, 240_000, 1_000_000] {
-            // A fourth of the rows is less work, and as many shards are as many hashes and paths.
+            // A quarter of the rows is less work, and an equal number of shards means an equal number
+            // of hashes and paths.
             assert!(ns(CodeOp::RlncRecode, 16, m) < ns(CodeOp::RlncRecode, 64, m));
             assert!(ns(CodeOp::RsVerify, 64, m) > 20 * ns(CodeOp::RsVerify, 1, m));
         }
-        // A hundredth of the least payload takes a hundredth at least.
+        // A hundredth of the smallest payload takes at least a hundredth of its time.
         let commit = |m| ns(CodeOp::RlncCommit, 64, m);
         assert!(commit(1188) * 100 >= commit(118_750));
     }

@@ -1,4 +1,4 @@
-//! The table of runs for a person.
+//! Human-readable tables of runs.
 
 use crate::report::{columns, table};
 use alphorn_sim::report::manifest::{ChainFigures, Figures, LOAD_COLUMNS, Manifest, VoteFigures};
@@ -6,7 +6,8 @@ use alphorn_sim::report::plot::number;
 use alphorn_sim::report::{ClassLoad, PhaseLoad, Rates, ms};
 use alphorn_sim::sweep::{Merged, Spread};
 
-/// The figures of each point, and what a single run says about its question; one run needs no spread.
+/// Formats the figures of each point, and the answer of a single run to its question; one run needs no
+/// spread.
 pub(super) fn print(merged: &Merged) -> String {
     let mut text = match merged.runs.iter().filter_map(votes_of).next() {
         Some(_) => votes(merged),
@@ -24,7 +25,7 @@ pub(super) fn print(merged: &Merged) -> String {
     text
 }
 
-/// What classes of nodes carry and compute, and what is sent when.
+/// Formats what classes of nodes carry and compute, and what is sent when.
 fn loads(figures: &Figures) -> String {
     let Some(all) = figures.load() else {
         return String::new();
@@ -80,7 +81,7 @@ fn chain_of(run: &Manifest) -> Option<ChainFigures> {
     run.figures.as_ref()?.chain
 }
 
-/// A mean, with its deviation over several seeds.
+/// Formats a mean, with its deviation over several seeds.
 fn spread(of: Spread, runs: usize) -> String {
     match (of.mean, of.sd) {
         (Some(mean), Some(sd)) if runs > 1 => {
@@ -91,7 +92,7 @@ fn spread(of: Spread, runs: usize) -> String {
     }
 }
 
-/// Slots of Horn: what became of their votes.
+/// Formats the outcome of votes in slots of Horn.
 fn votes(merged: &Merged) -> String {
     let mut rows = Vec::new();
     for point in &merged.points {
@@ -141,7 +142,7 @@ fn votes(merged: &Merged) -> String {
     )
 }
 
-/// Several slots of Horn: what became of their chain; nothing if there are none.
+/// Formats the outcome of the chain over several slots of Horn; empty if there is none.
 fn chains(merged: &Merged) -> String {
     let mut rows = Vec::new();
     for point in &merged.points {
@@ -181,7 +182,7 @@ fn chains(merged: &Merged) -> String {
     )
 }
 
-/// Broadcasts: when their payload was there.
+/// Formats when the payloads of broadcasts arrived.
 fn payloads(merged: &Merged) -> String {
     let mut rows = Vec::new();
     for point in &merged.points {

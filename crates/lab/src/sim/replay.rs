@@ -1,4 +1,4 @@
-//! `alphorn sim replay`: a run again, the same to the last event, or up to one.
+//! `alphorn sim replay`: repeats a run, identical to the last event, or up to a given one.
 
 use super::folder;
 use super::print::print;
@@ -40,7 +40,7 @@ pub(super) struct Args {
     out: Option<PathBuf>,
 }
 
-/// The run of a manifest.
+/// Returns the run of a manifest.
 pub(super) fn item(manifest: &Manifest) -> Item {
     Item {
         id: manifest.id.clone(),
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The last that happened to a node, a line each.
+/// Formats the last events at a node, one per line.
 fn last_of(told: &Told) -> Result<String> {
     const LINES: usize = 24;
     let mut last: VecDeque<String> = VecDeque::new();
@@ -130,7 +130,7 @@ fn last_of(told: &Told) -> Result<String> {
     Ok(Vec::from(last).join("\n"))
 }
 
-/// What happened to the node, for a person; nothing of what is told of slots.
+/// Formats an event at the node for a human reader; none for records of slots.
 fn line_of(record: &Record) -> Option<String> {
     let (event, words) = match &record.event {
         Event::Input {
@@ -164,7 +164,7 @@ fn line_of(record: &Record) -> Option<String> {
     Some(format!("{event:>10} {ms:>12.3} ms {words}"))
 }
 
-/// Whether the run is what its manifest says.
+/// Whether the run matches its manifest.
 fn same(manifest: &Manifest, ran: &Ran) -> Result<()> {
     let hash = |manifest: &Manifest| manifest.figures.as_ref().map(|f| f.event_hash.clone());
     let (then, now) = (hash(manifest), hash(&ran.manifest));
@@ -181,7 +181,7 @@ fn same(manifest: &Manifest, ran: &Ran) -> Result<()> {
     }
 }
 
-/// What one node did, a line each.
+/// Formats what one node did, one item per line.
 fn account(scenario: &Scenario, outcome: &Outcome, node: u32) -> String {
     let Some(record) = outcome.nodes.get(node as usize) else {
         return String::new();

@@ -51,11 +51,11 @@ pub(crate) struct Args {
 const PAYLOAD_BYTES: u32 = 10_000;
 /// Chunks of the published table.
 const CHUNKS: u16 = 10;
-/// What the published figures are times of: one-way latency, and a connection's bytes in a second.
+/// The basis of the published figures: one-way latency, and a connection's bytes per second.
 const LATENCY_MS: f64 = 70.0;
 const BANDWIDTH: f64 = 20e6;
 
-/// What is counted.
+/// A broadcast strategy to count.
 #[derive(PartialEq, Eq)]
 struct Strategy {
     name: &'static str,
@@ -73,7 +73,7 @@ const fn strategy(name: &'static str, coded: bool, sending: Sending, stop: Stop)
     }
 }
 
-/// Hops and wasted bytes a node, as published.
+/// Hops and wasted bytes per node, as published.
 type Published = (u32, Option<u64>);
 
 /// A row of the table.
@@ -95,7 +95,7 @@ const fn row(strategy: &'static Strategy, degree: u16, published: Option<Publish
 }
 
 impl Row {
-    /// The model that it counts.
+    /// Returns the model that it counts.
     fn model(&self, nodes: u32) -> Model {
         let kind = match self.strategy.coded {
             true => Kind::Rlnc {
@@ -113,7 +113,7 @@ impl Row {
         }
     }
 
-    /// Its chunks; none where payloads travel whole.
+    /// Returns its chunks; none where payloads travel whole.
     fn chunks(&self) -> Option<u16> {
         self.strategy.coded.then_some(self.chunks)
     }
@@ -150,8 +150,8 @@ const RLNC_ONCE: Strategy = strategy(
     Stop::Quiescence,
 );
 
-/// The published table (ethresear.ch 21370), its two rows of several chunks a peer, and the same
-/// strategies counted like for like: everybody sends once, and the count runs until nothing moves.
+/// The published table (ethresear.ch 21370), its two rows of several chunks per peer, and the same
+/// strategies counted like for like: every node sends once, and the count runs until nothing moves.
 const ROWS: [Row; 10] = [
     row(&GOSSIP, 6, Some((7, Some(94_060)))),
     row(&GOSSIP, 8, Some((6, Some(100_297)))),
@@ -164,10 +164,10 @@ const ROWS: [Row; 10] = [
     row(&RLNC_ONCE, 40, None),
     row(&RLNC_ONCE, 80, None),
 ];
-/// What rows are made of where degrees or chunks are given.
+/// Strategies of the rows where degrees or chunks are given.
 const STRATEGIES: [&Strategy; 5] = [&GOSSIP, &CUT, &RLNC, &GOSSIP_ONCE, &RLNC_ONCE];
 
-/// The published rows, or one for each strategy, degree and number of chunks that is asked for.
+/// Returns the published rows, or one for each requested strategy, degree and number of chunks.
 fn rows(degrees: &[u16], chunks: &[u16]) -> Vec<Row> {
     if degrees.is_empty() && chunks.is_empty() {
         return ROWS.to_vec();
@@ -190,14 +190,14 @@ fn rows(degrees: &[u16], chunks: &[u16]) -> Vec<Row> {
     rows
 }
 
-/// What was published of a strategy with these numbers, if anything.
+/// Returns the published figures for a strategy with these numbers, if any.
 fn published(strategy: &Strategy, degree: u16, chunks: u16) -> Option<Published> {
     let mut rows = ROWS.iter();
     let same = |row: &&Row| (row.strategy, row.degree, row.chunks) == (strategy, degree, chunks);
     rows.find(same)?.published
 }
 
-/// What the seeds of a row gave.
+/// The results of a row's seeds.
 struct Counted {
     runs: Vec<Rounds>,
 }
@@ -208,7 +208,7 @@ impl Counted {
         (hops().min().unwrap_or(0), hops().max().unwrap_or(0))
     }
 
-    /// Bytes a node.
+    /// Returns the bytes per node.
     fn each(&self, bytes: fn(&Rounds) -> u64) -> Spread {
         let each = |run: &Rounds| Some(bytes(run) as f64 / f64::from(run.nodes));
         let each: Vec<Option<f64>> = self.runs.iter().map(each).collect();
@@ -223,7 +223,7 @@ impl Counted {
         self.each(|run| run.sent_bytes)
     }
 
-    /// Least share of nodes that completed, in percent.
+    /// Returns the smallest share of nodes that completed, in percent.
     fn complete(&self) -> f64 {
         let share = |run: &Rounds| {
             100.0 * f64::from(run.complete.last().copied().unwrap_or(1)) / f64::from(run.nodes)
@@ -325,8 +325,8 @@ fn print(rows: &[Row], counted: &[Counted]) -> String {
 /// Sizes of the second caveat: the published 118.75 kB, one and 16 megabytes.
 const SIZES: [u32; 3] = [118_750, 1_000_000, 16_000_000];
 
-/// Milliseconds that 3 hops of a tenth take by the published formula, and the least that a node whose
-/// whole bandwidth is that of one connection can take.
+/// Returns the milliseconds that 3 hops of a tenth take by the published formula, and the minimum for a
+/// node whose whole bandwidth is that of one connection.
 fn bounds(bytes: u32) -> (f64, f64) {
     let transfer_ms = f64::from(bytes) / BANDWIDTH * 1e3;
     let hop = LATENCY_MS + transfer_ms / f64::from(CHUNKS);

@@ -50,7 +50,7 @@ pub(super) struct Args {
     json: Json,
 }
 
-/// `I/K` with I below K.
+/// Parses `I/K` with I below K.
 fn shard(text: &str) -> std::result::Result<(u64, u64), String> {
     let wrong = || "expected I/K with I from 0 to K - 1, as 0/8".to_owned();
     let (shard, of) = text.split_once('/').ok_or_else(wrong)?;
@@ -64,7 +64,7 @@ fn shard(text: &str) -> std::result::Result<(u64, u64), String> {
     }
 }
 
-/// Where the runs come from.
+/// The origin of the runs.
 enum Origin<'a> {
     Scenario(&'a Asked),
     Plan(&'a Path),
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         (None, None) => return Err(anyhow!("give a scenario or --plan").into()),
     };
-    // One run is the folder itself; several are folders in it.
+    // A single run is written to the folder itself; several are folders in it.
     let many = plan.items.len() > 1;
     let sink = args.json.sink();
     let out = args.out.iter();
@@ -137,7 +137,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let ran = work::all(&plan, &work)?;
     let manifests: Vec<Manifest> = ran.iter().map(|ran| ran.manifest.clone()).collect();
     let merged = Merged::of(manifests);
-    // A shard or a single index leaves the tables of all to `merge`.
+    // A shard or a single index leaves the overall tables to `merge`.
     if let (Some(out), true, None, None) = (&args.out, many, args.shard, args.index) {
         merge::write(out, &plan.head.name, &merged)?;
     }
@@ -153,7 +153,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     failed(&ran)
 }
 
-/// The plan of a file, for this commit.
+/// Reads the plan of a file, for this commit.
 fn read_plan(path: &Path) -> Result<Plan> {
     let plan = Plan::from_lines(&input::text(path, LINE_BYTES_MAX as u64)?)?;
     if plan.head.commit != commit() {
@@ -164,7 +164,7 @@ fn read_plan(path: &Path) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The fields of one run, or of each as a case.
+/// Returns the fields of one run, or of each as a case.
 fn fields(ran: &[Ran]) -> Result<Map<String, Value>> {
     let mut cases = Vec::new();
     for ran in ran {
@@ -179,7 +179,7 @@ fn fields(ran: &[Ran]) -> Result<Map<String, Value>> {
     }
 }
 
-/// A manifest with its figures beside the other fields.
+/// Returns a manifest with its figures next to the other fields.
 fn case(manifest: &Manifest) -> Result<Map<String, Value>> {
     let Value::Object(mut fields) = serde_json::to_value(manifest)? else {
         return Ok(Map::new());
@@ -187,7 +187,7 @@ fn case(manifest: &Manifest) -> Result<Map<String, Value>> {
     if let Some(Value::Object(figures)) = fields.remove("figures") {
         fields.extend(figures);
     }
-    // These stand in the object around it.
+    // These are in the enclosing object.
     for name in ["schema", "version", "host"] {
         fields.remove(name);
     }
@@ -197,7 +197,7 @@ fn case(manifest: &Manifest) -> Result<Map<String, Value>> {
     Ok(fields)
 }
 
-/// An error that names each failed run and the command that replays it.
+/// Returns an error that names each failed run and the command that replays it.
 fn failed(ran: &[Ran]) -> Result<()> {
     let failed: Vec<String> = ran
         .iter()

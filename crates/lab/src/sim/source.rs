@@ -1,4 +1,4 @@
-//! Scenarios by their file or by the name of a preset, with the files that they name.
+//! Loads scenarios from a file or by the name of a preset, with the files that they refer to.
 
 use super::presets;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a file that a scenario names.
+/// Maximum size in bytes of a file that a scenario refers to.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
 
 /// What a user asks for: a scenario and values in place of its own.
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The scenario with its files.
+    /// Loads the scenario with its files.
     pub(crate) fn load(&self) -> Result<Scenario> {
         let mut changes = Vec::new();
         for text in &self.set {
@@ -50,7 +50,7 @@ impl Asked {
         Ok(scenario)
     }
 
-    /// The files that were read for this scenario; none of a preset's own.
+    /// Returns the files that were read for this scenario; none of a preset's own.
     pub(crate) fn files(&self, scenario: &Scenario) -> Vec<PathBuf> {
         let path = Path::new(&self.scenario);
         let is_file = path.is_file();
@@ -66,7 +66,7 @@ impl Asked {
             .collect()
     }
 
-    /// The command that makes one of the runs again.
+    /// Returns the command that repeats one of the runs.
     pub(crate) fn command(&self, seed: u64, set: &BTreeMap<String, String>) -> String {
         let mut words = vec![
             "alphorn".to_owned(),
@@ -88,7 +88,7 @@ impl Asked {
     }
 }
 
-/// A word that a shell reads as it is.
+/// Quotes a word so that a shell reads it unchanged.
 pub(crate) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%@".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -97,7 +97,7 @@ pub(crate) fn shell(word: &str) -> String {
     }
 }
 
-/// The scenario of a file or a preset.
+/// Loads the scenario of a file or a preset.
 pub(crate) fn load(name: &str, changes: &[Override]) -> Result<Scenario> {
     let path = Path::new(name);
     let (text, place) = if path.is_file() {
@@ -117,13 +117,13 @@ pub(crate) fn load(name: &str, changes: &[Override]) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// Where the files of a scenario are.
+/// The location of a scenario's files.
 enum Place {
     Folder(PathBuf),
     Presets,
 }
 
-/// The texts of all files that a scenario or a point of its sweep names.
+/// Returns the texts of all files that a scenario or a point of its sweep refers to.
 fn inputs(scenario: &Scenario, place: &Place) -> Result<BTreeMap<String, String>> {
     let mut inputs = BTreeMap::new();
     for name in scenario.files_swept() {

@@ -1,16 +1,16 @@
-//! Tables that are drawn: CSV as this program writes it, or objects of a JSON report.
+//! Tables for drawing: CSV as written by this program, or objects of a JSON report.
 
 use crate::input;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::path::Path;
 
-/// Most bytes of a table.
+/// Maximum size of a table in bytes.
 const TABLE_BYTES_MAX: u64 = 64 << 20;
-/// Most rows of a table.
+/// Maximum number of rows.
 const ROWS_MAX: usize = 100_000;
 
-/// A table of texts, by the names of its columns.
+/// A table of texts, by column name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     columns: Vec<String>,
@@ -18,7 +18,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Of a file: `.json` holds a report, of which `rows` names an array of objects; anything else is CSV.
+    /// Opens a file: `.json` holds a report, in which `rows` names an array of objects; anything else
+    /// is CSV.
     pub(super) fn open(path: &Path, rows: &str) -> anyhow::Result<Table> {
         let text = input::text(path, TABLE_BYTES_MAX)?;
         let table = match path.extension().is_some_and(|end| end == "json") {
@@ -54,7 +55,7 @@ impl Table {
         Ok(Self::of(items))
     }
 
-    /// Columns are the paths of what is no object, as `loss.best1`.
+    /// Builds a table whose columns are the paths of non-object values, such as `loss.best1`.
     fn of(items: &[Value]) -> Table {
         let mut columns: Vec<String> = Vec::new();
         let mut cells: Vec<Vec<(String, String)>> = Vec::new();
@@ -79,14 +80,14 @@ impl Table {
         Table { columns, rows }
     }
 
-    /// Keeps the rows whose column has this value.
+    /// Keeps the rows with this value in the column.
     pub(super) fn only(&mut self, column: &str, value: &str) -> anyhow::Result<()> {
         let at = self.position(column)?;
         self.rows.retain(|row| row[at] == value);
         Ok(())
     }
 
-    /// The values of a column, row by row.
+    /// Returns the values of a column, row by row.
     pub(super) fn column(&self, name: &str) -> anyhow::Result<Vec<&str>> {
         let at = self.position(name)?;
         Ok(self.rows.iter().map(|row| row[at].as_str()).collect())
@@ -98,7 +99,7 @@ impl Table {
     }
 }
 
-/// The cases of a report as CSV, without what they have lists of: a line each, by the paths of their fields.
+/// Formats the cases of a report as CSV without their lists: one line each, by the paths of their fields.
 pub(crate) fn csv(cases: &[Value]) -> String {
     let table = Table::of(cases);
     let is_listed = |name: &String| name.split('.').any(|part| part.parse::<usize>().is_ok());
@@ -111,7 +112,7 @@ pub(crate) fn csv(cases: &[Value]) -> String {
     line(&table.columns) + &table.rows.iter().map(line).collect::<String>()
 }
 
-/// A text as a field of CSV (RFC 4180).
+/// Quotes a text as a CSV field (RFC 4180).
 fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -141,7 +142,7 @@ fn flatten(path: &str, value: &Value, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The fields of a line of CSV (RFC 4180); a field has no line break.
+/// Splits a line of CSV into fields (RFC 4180); a field has no line break.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;

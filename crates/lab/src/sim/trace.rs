@@ -1,4 +1,4 @@
-//! The trace of a run: kept in a file without a name while it runs, then written in the order of time.
+//! The trace of a run: spooled to an unnamed file while it runs, then written in order of time.
 
 use crate::report::write_whole_with;
 use alphorn_sim::report::{Outcome, trace};
@@ -10,24 +10,24 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::path::Path;
 
-/// What of a run is told while it goes on.
+/// What is traced while a run is in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    /// Slots of Horn, as a live node tells of them.
+    /// Trace level of Horn's slots, recorded as on a live node.
     pub(crate) slots: TraceLevel,
-    /// Everything that happens to some nodes.
+    /// Nodes of which every event is traced.
     pub(crate) nodes: Option<Traced>,
 }
 
 impl Wanted {
-    /// Nothing.
+    /// Traces nothing.
     pub(crate) const NOTHING: Self = Wanted {
         slots: TraceLevel::None,
         nodes: None,
     };
 
-    /// What the trace of a scenario's folder has of it: slots as a live node tells of them, or all that happens to
-    /// all nodes of another protocol.
+    /// What the trace in a scenario's folder contains: slots as on a live node, or every event at all
+    /// nodes for other protocols.
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let level = scenario.output.trace;
         match scenario.protocol {
@@ -47,7 +47,7 @@ impl Wanted {
     }
 }
 
-/// What is told while a run goes on, up to so many bytes.
+/// The trace recorded during a run, up to a maximum number of bytes.
 #[derive(Debug)]
 pub(super) struct Spool {
     wanted: Wanted,
@@ -55,12 +55,12 @@ pub(super) struct Spool {
     bytes: u64,
     bytes_max: u64,
     full: bool,
-    /// What writing failed with first: a run is not worth less for it.
+    /// The first write error; it does not invalidate the run.
     error: Option<io::Error>,
 }
 
 impl Spool {
-    /// Keeps what is told, of what is wanted; none if nothing is.
+    /// Starts recording what is wanted; none if nothing is.
     pub(super) fn new(wanted: Wanted, bytes_max: u64) -> io::Result<Option<Self>> {
         if wanted.is_nothing() {
             return Ok(None);
@@ -75,13 +75,13 @@ impl Spool {
         }))
     }
 
-    /// Of which nodes more is wanted.
+    /// Returns the nodes still to be traced in detail.
     pub(super) fn nodes(&self) -> Option<Traced> {
         let nodes = self.wanted.nodes;
         nodes.filter(|_| !self.full && self.error.is_none())
     }
 
-    /// How much is wanted of a run of slots.
+    /// Returns the trace level for slots.
     pub(super) fn slots(&self) -> TraceLevel {
         self.wanted.slots
     }
@@ -91,7 +91,7 @@ impl Spool {
             if self.full || self.error.is_some() {
                 return;
             }
-            // A record of the simulator is shorter than a line may be.
+            // A record of the simulator is shorter than the maximum line length.
             let Ok(line) = record.to_line() else {
                 continue;
             };
@@ -103,7 +103,7 @@ impl Spool {
         }
     }
 
-    /// What was told, from its begin.
+    /// Returns the recorded trace, from the start.
     pub(super) fn finish(mut self) -> io::Result<Told> {
         if let Some(error) = self.error {
             return Err(error);
@@ -121,16 +121,16 @@ impl Spool {
     }
 }
 
-/// What was told.
+/// A recorded trace.
 #[derive(Debug)]
 pub(crate) struct Told {
     file: File,
-    /// Whether not all of it was kept.
+    /// Whether it was truncated.
     cut: bool,
 }
 
 impl Told {
-    /// Its records, from the first on.
+    /// Returns its records, from the first one.
     pub(super) fn records(&self) -> Result<impl Iterator<Item = Result<Record>>> {
         let mut file = self.file.try_clone()?;
         file.rewind()?;
@@ -144,7 +144,7 @@ impl Told {
     }
 }
 
-/// Lines up to so many bytes; the last one then says so.
+/// Writes lines up to a maximum number of bytes; the last line then says so.
 struct Lines<W: Write> {
     file: BufWriter<W>,
     bytes: u64,
@@ -188,8 +188,8 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// Writes the trace of a run in the order of time: what the simulator says of all of it, and what was told
-/// on the way. Writes no file if there is nothing to say, and a whole one otherwise.
+/// Writes the trace of a run in order of time, combining the simulator's records of the whole run with
+/// those recorded while it ran. Writes no file if there are none, and a complete one otherwise.
 pub(super) fn write(
     path: &Path,
     scenario: &Scenario,

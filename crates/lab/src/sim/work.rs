@@ -1,4 +1,4 @@
-//! Runs of a plan on the cores of this machine: one thread each, no more at once than fit into memory.
+//! Runs of a plan on the cores of this host: one thread each, and no more at once than fit into memory.
 
 use super::folder::{self, Finished, sha256};
 use super::trace::{Spool, Told, Wanted};
@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// What one run gave.
+/// The result of one run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) manifest: Manifest,
     pub(crate) outcome: Option<Outcome>,
-    /// What was told on the way, if that was asked for.
+    /// The trace recorded during the run, if requested.
     pub(crate) told: Option<Told>,
 }
 
-/// Ends a run when its real time is over, and shows how far it is.
+/// Ends a run when its wall time is over, and shows its progress.
 struct Watch<'a> {
     clock: Instant,
     wall_max: Duration,
@@ -73,10 +73,11 @@ impl Observe for Watch<'_> {
     }
 }
 
-/// Runs a scenario with a seed. `id` and `set` come from a plan, `command` runs it again.
+/// Runs a scenario with a seed. `id` and `set` come from a plan; `command` reproduces the run.
 ///
 /// # Errors
-/// A scenario that cannot be run; a run that breaks a rule or a bound is a manifest that does not hold.
+/// If the scenario cannot be run. A run that violates a rule or a bound is instead a manifest that does
+/// not hold.
 pub(crate) fn one(
     scenario: &Scenario,
     item: &Item,
@@ -149,7 +150,7 @@ pub(crate) fn one(
     })
 }
 
-/// Whether a run failed, and not its scenario.
+/// Whether the error is of a run rather than its scenario.
 fn is_of_run(error: &RunError) -> bool {
     use RunError::{Horn, Stopped, Violation, World};
     let of_slot = matches!(error, Horn(HornError::Violation { .. }));
@@ -167,7 +168,7 @@ fn host() -> Host {
     }
 }
 
-/// The tables of costs, with what they say of themselves.
+/// Returns the cost tables, with their self-description.
 fn costs(scenario: &Scenario) -> Vec<CostSource> {
     let named = [&scenario.compute.costs, &scenario.compute.code_costs];
     let tables = named.into_iter().flatten().filter_map(|name| {
@@ -184,24 +185,25 @@ fn costs(scenario: &Scenario) -> Vec<CostSource> {
     tables.collect()
 }
 
-/// Nodes of a run for one thread at least: what fewer do in a window is less than waking a thread.
+/// Minimum number of nodes of a run per thread: with fewer, the work in a window is less than waking a
+/// thread.
 const NODES_A_THREAD: usize = 64;
 
-/// How and where the runs of a plan are done.
+/// How and where the runs of a plan are executed.
 pub(crate) struct Work<'a> {
-    /// Threads of all runs together; all cores if absent.
+    /// Total threads of all runs; all cores if absent.
     pub(crate) jobs: Option<u16>,
-    /// Bytes of memory for all runs together; four fifths of the machine's if absent.
+    /// Total memory of all runs in bytes; four fifths of the host's if absent.
     pub(crate) memory_bytes: Option<u64>,
     /// Folder of a run, if runs are kept.
     pub(crate) folder: Option<&'a (dyn Fn(&Item) -> PathBuf + Sync)>,
-    /// Whether runs that are there already are not done again.
+    /// Whether existing runs are skipped.
     pub(crate) resumes: bool,
-    /// The command that makes a run again.
+    /// The command that reproduces a run.
     pub(crate) command: &'a (dyn Fn(&Item) -> String + Sync),
 }
 
-/// Does all runs of a plan; the results stand in its order.
+/// Executes all runs of a plan; the results are in its order.
 pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
     let threads = work.jobs.map_or_else(crate::machine::cores, usize::from);
     let memory_bytes = work
@@ -217,7 +219,8 @@ pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
     let fit = usize::try_from(memory_bytes / largest)
         .unwrap_or(usize::MAX)
         .max(1);
-    // Runs side by side are one thread each: they need not wait for one another. One alone takes them all.
+    // Concurrent runs use one thread each, so they need not wait for one another. A single run uses all
+    // threads.
     let runs = threads.min(fit).min(plan.items.len().max(1));
     let (threads, each) = if runs == 1 {
         (threads, threads)
@@ -236,7 +239,7 @@ pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
         }
         Ok(ran)
     };
-    // Runs differ in length: each is taken for itself.
+    // Runs differ in length, so each is scheduled individually.
     let runs = pool(threads)?.install(|| match runs {
         1 => plan.items.iter().map(run).collect::<Result<Vec<Ran>>>(),
         _ => {
@@ -286,13 +289,14 @@ fn kept_or_run(
     Ok(ran)
 }
 
-/// Whether a run is that of an item, and need not be done again: it came to its end, and the commit in its
-/// identity is all of the program that did it. Another program with uncommitted changes has the same identity.
+/// Whether a run belongs to an item and need not be repeated: it completed, and the commit in its
+/// identity fully identifies the program. With uncommitted changes, a different program has the same
+/// identity.
 fn is_of(manifest: &Manifest, item: &Item) -> bool {
     manifest.id == item.id && manifest.figures.is_some() && !manifest.host.dirty
 }
 
-/// Writes the folder of a run. One that could not go on does not take the place of one that ended.
+/// Writes the folder of a run. A run that was aborted does not replace one that completed.
 pub(crate) fn keep(target: &Path, scenario: &Scenario, ran: &mut Ran) -> Result<()> {
     let ended = |there: Manifest| there.figures.is_some();
     if ran.outcome.is_none() && folder::finished(target).is_some_and(ended) {
@@ -309,15 +313,15 @@ pub(crate) fn keep(target: &Path, scenario: &Scenario, ran: &mut Ran) -> Result<
     folder::write(target, &finished)
 }
 
-/// One run of each point: those with other seeds are as large.
+/// Returns one run of each point; runs with other seeds are of the same size.
 fn first_of_points(plan: &Plan) -> impl Iterator<Item = &Item> {
     let items = plan.items.iter().enumerate();
     let first = items.filter(|(i, item)| *i == 0 || plan.items[i - 1].set != item.set);
     first.map(|(_, item)| item)
 }
 
-/// Memory of a run, estimated: what a node has in the simulator and in the protocol, its connections,
-/// the delays that are recorded, and messages on their way.
+/// Estimates the memory of a run: the state of each node in the simulator and in the protocol, its
+/// connections, the recorded delays, and messages in flight.
 fn estimate_bytes(scenario: &Scenario) -> u64 {
     const NODE: u64 = 6 << 10;
     const CONNECTION: u64 = 256;
@@ -337,7 +341,7 @@ fn estimate_bytes(scenario: &Scenario) -> u64 {
     (BASE + own).saturating_add(nodes.saturating_mul(NODE + connections + delays))
 }
 
-/// What to say of a run that needs more memory than there is for all of them.
+/// Returns a warning for a run that needs more memory than there is for all runs.
 fn too_large(estimated: u64, memory_bytes: u64) -> Option<String> {
     (estimated > memory_bytes).then(|| {
         format!(
@@ -349,14 +353,15 @@ fn too_large(estimated: u64, memory_bytes: u64) -> Option<String> {
     })
 }
 
-/// What a run of Horn takes besides: a machine a node, and most of all the votes, which wait at all who receive
-/// them at the same time.
+/// Estimates the additional memory of a run of Horn: a state machine per node, and most of all the
+/// votes, which are pending at all their receivers at the same time.
 fn horn_bytes(horn: &Horn, nodes: u64) -> u64 {
-    /// While all collections of a slot travel, beside what all share.
+    /// Bytes of a state machine while all collections of a slot are in flight, in addition to shared data.
     const MACHINE: u64 = 24 << 10;
-    /// A vote at a node that receives it: its event, its place in the batch, its signature, its claim.
+    /// Bytes of a vote at a node that receives it: its event, its slot in the batch, its signature, its
+    /// claim.
     const VOTE: u64 = 360;
-    /// Who receives a vote where nothing is said of aggregators.
+    /// Receivers of a vote where the number of aggregators is not given.
     const AGGREGATORS: u64 = 16;
     let aggregators = horn.aggregators.map_or(AGGREGATORS, u64::from);
     let receivers = match horn.vote_dissemination {
@@ -418,7 +423,7 @@ mod tests {
         }
     }
 
-    /// Peaks of runs, in bytes: the first two are those of `results/`.
+    /// Peak memory of runs in bytes: the first two are those of `results/`.
     #[test]
     fn runs_of_horn_take_what_was_estimated_or_more_than_half_of_it() {
         for (nodes, validators, peak) in [

@@ -1,4 +1,4 @@
-//! Blocks of a slot in a file, and a node that decides about them.
+//! Blocks of a slot in a file, and their verification by a node.
 
 use super::{Args, Plan, Ready, json};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
-/// The longest file that is read.
+/// Maximum length of the file.
 const FILE_BYTES_MAX: u64 = 1 << 28;
 
 /// Version of the file.
@@ -25,15 +25,15 @@ enum Schema {
     Blocks,
 }
 
-/// The blocks of a slot, from the first to the one that carries the votes, and what they were made with.
+/// The blocks of a slot, from the first to the one that carries the votes, and their inputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     schema: Schema,
     seed: u64,
-    /// The options that decide who votes on what, as in the JSON object of the command.
+    /// The options that determine which validators vote on what, as in the JSON object of the command.
     config: Value,
-    /// Each as it is on the wire, in Base64.
+    /// Each as sent on the wire, in Base64.
     blocks: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ fn parse(path: &Path, args: &Args, plan: &Plan) -> anyhow::Result<Vec<Bytes>> {
     file.blocks.iter().enumerate().map(decode).collect()
 }
 
-/// Lets a node that has seen nothing else decide about the blocks of a file.
+/// Lets a node that has seen nothing else verify the blocks of a file.
 pub(super) fn verify(
     mut ready: Ready,
     args: &Args,

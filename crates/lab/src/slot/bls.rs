@@ -1,4 +1,4 @@
-//! The slot with sums of BLS signatures, a sample of whose verdicts blst gives too.
+//! The slot with sums of BLS signatures; a sample of its verdicts is also computed by blst.
 
 use super::{Args, Ready, plan};
 use crate::error::Result;
@@ -9,7 +9,7 @@ use alphorn_scheme::{Claim, Keys};
 use alphorn_sim::compute::CrossCheck;
 use std::sync::Arc;
 
-/// Decides a sample of all claims by blst alone.
+/// Decides a sample of all claims with blst alone.
 struct BlstAlone;
 
 impl CrossCheck for BlstAlone {
@@ -18,7 +18,7 @@ impl CrossCheck for BlstAlone {
     }
 }
 
-/// The slot of the options with BLS.
+/// Prepares the slot given by the options with BLS.
 pub(super) fn ready(args: &Args) -> Result<Ready> {
     let kernel = args.common.kernel(&alphorn_bls::KERNELS)?;
     let machine = args.common.machine(kernel)?;

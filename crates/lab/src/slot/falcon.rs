@@ -8,7 +8,7 @@ use alphorn_falcon::{Collections, Falcon, Registry, Signers};
 use alphorn_types::Layout;
 use anyhow::anyhow;
 
-/// The scheme of the options, and the machine with its kernel.
+/// Returns the scheme given by the options, and the host with its kernel.
 pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
     let kernel = args.common.kernel(&alphorn_labrador::KERNELS)?;
     let threads = args.common.threads()?;
@@ -27,7 +27,7 @@ pub(super) fn scheme(args: &Args) -> Result<(Machine, Falcon)> {
     Ok((machine, scheme))
 }
 
-/// The interop keys of all validators.
+/// Returns the interop keys of all validators.
 pub(super) fn keys(args: &Args, layout: &Layout, pool: &rayon::ThreadPool) -> (Signers, Registry) {
     Signers::interop(
         args.lattice.flavour(),
@@ -36,7 +36,7 @@ pub(super) fn keys(args: &Args, layout: &Layout, pool: &rayon::ThreadPool) -> (S
     )
 }
 
-/// The slot of the options.
+/// Prepares the slot given by the options.
 pub(super) fn ready(args: &Args) -> Result<Ready> {
     let (machine, scheme) = scheme(args)?;
     let plan = plan(args)?;

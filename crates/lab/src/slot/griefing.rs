@@ -1,8 +1,8 @@
 //! `alphorn slot --griefing`: a slot whose every cell is attacked, with real signatures.
 //!
-//! Who is Eve's, who votes and who misses what is drawn as for `horn griefing`. Every aggregate is what
-//! the scheme makes of the votes of its signers; the collector verifies all aggregates of its
-//! committee, covers each cell by the protocol's own rule, combines what it picked, and everybody verifies the
+//! Eve's validators, votes and misses are drawn as for `horn griefing`. The scheme makes every
+//! aggregate from the votes of its signers. The collector verifies all aggregates of its committee,
+//! covers each cell by the protocol's own rule, and combines its picks; then all nodes verify the
 //! collection. Votes are counted in what was verified.
 
 mod sums;
@@ -29,14 +29,14 @@ use tally::{Case, case_json, failure, print};
 use votes::Votes;
 use world::{Ballot, Voting, World};
 
-/// Aggregators of a cell where nothing else is asked for.
+/// Default number of aggregators of a cell.
 const AGGREGATORS: u16 = 16;
 
-/// Most validators whose aggregates are proofs: eight cells of 512, each with some twenty aggregates that
-/// differ, which is minutes of proving.
+/// Maximum number of validators when aggregates are proofs: eight cells of 512, each with some twenty
+/// distinct aggregates, which means minutes of proving.
 const PROVED_VALIDATORS_MAX: u32 = 4096;
 
-/// Most proofs that merges of all levels hold.
+/// Maximum number of proofs in merges of all levels.
 const MERGED_MAX: u32 = (CHILDREN_MAX as u32).pow(MERGE_LEVELS);
 
 /// How the slot is attacked.
@@ -73,7 +73,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Refuses what only an attack uses: clap does not ask for `--griefing` where another option excludes it.
+    /// Rejects options that only an attack uses: clap does not require `--griefing` where another
+    /// option excludes it.
     pub(super) fn check_unused(&self) -> Result<()> {
         check_unused(
             "griefing",
@@ -97,7 +98,7 @@ impl Options {
         }
     }
 
-    /// Every split with every number of victims.
+    /// Returns every split with every number of victims.
     fn plays(&self, setting: &Setting, layout: &Layout) -> Result<Vec<Play>> {
         distinct("--split", &self.split)?;
         distinct("--drop", &self.drop)?;
@@ -122,7 +123,7 @@ impl Options {
     }
 }
 
-/// The rules that `--cover` lists.
+/// Returns the rules that `--cover` lists.
 fn rules(args: &Args) -> Result<Vec<Covering>> {
     let list = args.cover.as_deref().unwrap_or("best1,quorum3,union");
     let rule = |text: &str| {
@@ -148,7 +149,7 @@ pub(super) fn run(args: &Args, report: &Report) -> Result<()> {
     }
 }
 
-/// Everything that is tried.
+/// All plays and rules to be tried.
 struct Attack {
     setting: Setting,
     plays: Vec<Play>,
@@ -167,7 +168,7 @@ impl Attack {
         })
     }
 
-    /// Refuses more proofs than a merge takes or anybody wants to wait for.
+    /// Rejects more proofs than a merge takes or than is reasonable to wait for.
     fn check_proofs(&self, args: &Args, plan: &Plan) -> Result<()> {
         if args.layers() != Some(Layers::ProofProof) {
             return Ok(());
@@ -192,7 +193,7 @@ impl Attack {
         Ok(())
     }
 
-    /// Runs the attack on the scheme of the options.
+    /// Runs the attack on the scheme selected by the options.
     fn of_scheme(
         &self,
         args: &Args,
@@ -228,7 +229,7 @@ impl Attack {
         }
     }
 
-    /// What each rule comes to against each play, over all committees.
+    /// Returns the results of each rule against each play, over all committees.
     fn run<V: Voting>(
         &self,
         world: &World<V>,

@@ -1,4 +1,4 @@
-//! Proofs in a folder: a slot that was stopped goes on from them.
+//! Proofs in a folder, from which an interrupted slot resumes.
 
 use crate::error::Result;
 use crate::machine;
@@ -9,15 +9,15 @@ use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// One file for each proof: its bytes and their SHA-256 behind them.
+/// One file for each proof: its bytes followed by their SHA-256.
 pub(super) struct Folder {
     path: PathBuf,
-    /// Digest of the program and of what its proofs depend on beside a job.
+    /// Digest of the program and of what its proofs depend on in addition to a job.
     label: [u8; 32],
 }
 
 impl Folder {
-    /// The folder, made if it is not there. Proofs are found again by the same program for the same
+    /// Opens the folder, creating it if needed. Proofs are found again by the same program for the same
     /// scheme and forms of evidence.
     pub(super) fn open(path: &Path, forms: &str) -> Result<Self> {
         let what = || format!("--resume {}: no folder to keep proofs in", path.display());

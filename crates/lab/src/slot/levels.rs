@@ -1,4 +1,4 @@
-//! Into which units the validators are cut, level by level.
+//! How the validators are split into units, level by level.
 
 use super::Args;
 use crate::error::Result;
@@ -7,13 +7,13 @@ use alphorn_proto::horn::Preset;
 use alphorn_types::Layout;
 use anyhow::anyhow;
 
-/// The protocol of a name.
+/// Parses the name of a protocol.
 pub(super) fn protocol(name: &str) -> std::result::Result<Preset, String> {
     let names = Preset::ALL.map(|preset| preset.name).join(", ");
     Preset::named(name).ok_or_else(|| format!("must be one of {names}"))
 }
 
-/// The layout of the options; committees and cells of each by default.
+/// Returns the layout given by the options; by default with this many committees and cells of each.
 pub(super) fn layout(args: &Args, validators: u32, default: (u16, u16)) -> Result<Layout> {
     let fan_out = match (&args.fan_out, args.subcommittees, args.protocol) {
         (Some(FanOut(fan_out)), ..) => fan_out.clone(),
@@ -43,7 +43,7 @@ pub(super) fn layout(args: &Args, validators: u32, default: (u16, u16)) -> Resul
     Ok(Layout::with_fan_out(validators, committees, &fan_out)?)
 }
 
-/// The attack is on aggregates that one collector combines, outside of any network.
+/// The attack targets aggregates that one collector combines, outside of any network.
 pub(super) fn check_griefing(args: &Args) -> Result<()> {
     let given = [
         ("--selection", args.selection.is_some()),
@@ -66,7 +66,7 @@ pub(super) fn check_griefing(args: &Args) -> Result<()> {
     }
 }
 
-/// Committees and what they are made of, in words.
+/// Describes the committees and their composition in words.
 pub(super) fn shape(layout: &Layout) -> String {
     let committees = layout.committees();
     let fan_out = layout.fan_out();

@@ -1,4 +1,4 @@
-//! What is printed of a slot.
+//! Printed output of a slot.
 
 use super::levels::shape;
 use super::{Args, Plan};
@@ -20,13 +20,14 @@ const STEP_COLUMNS: [&str; 8] = [
     "bytes",
 ];
 
-/// Core time of a validator in a slot of BLS, in microseconds: by AVX-512 IFMA 54 s of two Sapphire Rapids cores
-/// for 2^20 (README), by portable code 651 s of two cores without IFMA for the same, which were busy otherwise.
+/// Core time per validator in a slot of BLS, in microseconds: with AVX-512 IFMA 54 s of two Sapphire
+/// Rapids cores for 2^20 (README), with portable code 651 s of two cores without IFMA for the same,
+/// which were also busy with other work.
 const CORE_US: (f64, f64) = (103.0, 620.0);
-/// More validators than this are announced with a quicker form.
+/// Above this number of validators, the announcement suggests a quicker form.
 const QUICK_VALIDATORS: u32 = 1 << 15;
 
-/// What is going to be done, before it is: on standard error, as a slot may take long.
+/// Announces the work before it starts, on standard error, as a slot may take long.
 pub(super) fn announce(args: &Args, plan: &Plan, machine: &Machine) {
     note(&announcement(args, plan, machine));
 }
@@ -107,7 +108,7 @@ pub(super) fn steps_table(outcome: &SlotOutcome, keys_s: f64, from_cache: bool) 
     table(&STEP_COLUMNS, &rows)
 }
 
-/// A line of which only these cells are filled.
+/// Returns a line in which only these cells are filled.
 fn row(cells: &[(usize, String)]) -> Vec<String> {
     let mut row = vec![String::new(); STEP_COLUMNS.len()];
     for (column, text) in cells {

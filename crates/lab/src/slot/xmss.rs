@@ -16,7 +16,7 @@ const VOTE_SLOTS: Range<u64> = 0..1;
 /// Slots with duties: that of the votes, those of blocks, and one more.
 const DUTY_SLOTS: Range<u64> = 0..4;
 
-/// The scheme of the options, and the machine with its kernel.
+/// Returns the scheme given by the options, and the host with its kernel.
 pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
     let kernel = args.common.kernel(&alphorn_stark::KERNELS)?;
     let threads = args.common.threads()?;
@@ -26,7 +26,7 @@ pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
     let scheme = match args.layers() {
         Some(Layers::ProofProof) => {
             check_merges(args, plan, proofs.mergeable_max())?;
-            // No job is charged for them.
+            // Not charged to any job.
             proofs.make_circuits();
             Xmss::with_proofs_of_cells(proofs, kernel)
         }
@@ -36,7 +36,7 @@ pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
     Ok((machine, scheme))
 }
 
-/// Refuses proofs of cells that no circuit merges.
+/// Rejects proofs of cells that no circuit merges.
 fn check_merges(args: &Args, plan: &Plan, signatures_max: usize) -> Result<()> {
     let preset = args.proof.preset();
     if preset != PresetName::Fast {
@@ -58,7 +58,7 @@ fn check_merges(args: &Args, plan: &Plan, signatures_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// The interop keys of all validators.
+/// Returns the interop keys of all validators.
 pub(super) fn keys(
     args: &Args,
     layout: &Layout,
@@ -74,14 +74,14 @@ pub(super) fn keys(
     )?)
 }
 
-/// The slot of the options.
+/// Prepares the slot given by the options.
 pub(super) fn ready(args: &Args) -> Result<Ready> {
     let plan = plan(args)?;
     let (machine, scheme) = scheme(args, &plan)?;
     let layout = plan.layout;
     let fits = scheme.check_layout(&layout);
     Ready::with_keys(args, plan, machine, scheme, |pool, bars| {
-        // What the options cannot be was said before.
+        // Impossible options were already reported.
         fits.map_err(|error| anyhow!("--scheme xmss: {error}"))?;
         keys(args, &layout, pool, bars)
     })

@@ -50,7 +50,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The files of passwords.
+    /// Returns the password files.
     pub(super) fn secrets(&self) -> Vec<PathBuf> {
         let new = self.new_password_file.clone();
         self.password_file.iter().cloned().chain([new]).collect()

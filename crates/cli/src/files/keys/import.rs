@@ -1,4 +1,4 @@
-//! `alphorn keys import`: a keystore of ours from another keystore or from a secret key in hex.
+//! `alphorn keys import`: makes one of our keystores from another keystore or from a secret key in hex.
 
 use super::KdfOptions;
 use crate::error::Result;
@@ -64,7 +64,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The files of passwords.
+    /// Returns the password files.
     pub(super) fn secrets(&self) -> Vec<PathBuf> {
         let new = self.password_file.clone();
         let old = self.input_password_file.iter().cloned();
@@ -147,7 +147,7 @@ fn place<S: FileScheme>(scheme: &S, args: &Args, pair: &KeyPair<S>, staged: Stag
     mark.commit()
 }
 
-/// The key of the input, and what it says of it.
+/// Returns the key of the input, and what the input records about it.
 fn read<S: FileScheme>(
     scheme: &S,
     args: &Args,

@@ -1,4 +1,4 @@
-//! `alphorn keys inspect`: what files say of their keys, and one list of proven public keys.
+//! `alphorn keys inspect`: what files say about their keys, and one list of proven public keys.
 
 use super::{duty_path, public_key_entry, public_keys_file};
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Bytes of the evidence of an aggregate that is shown whole.
+/// Maximum size in bytes of an aggregate's evidence that is shown in full.
 const SHOWN_BYTES_MAX: usize = 4096;
 
 /// What files say of their key or keys; never the secret
@@ -119,7 +119,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     args.options.write(&scheme, &report, &sink, config, fields)
 }
 
-/// What a file says, as a table.
+/// Formats the content of a file as a table.
 fn table_of<S: FileScheme>(path: &Path, fields: &Map<String, Value>) -> String {
     let mut rows = vec![
         vec!["file".to_owned(), shown(path)],
@@ -148,7 +148,7 @@ struct Proofs<'a, S: FileScheme> {
     permissions: Permissions,
     bars: Bars,
     unlocked: BTreeMap<PathBuf, Unlocked>,
-    /// The keys of files of public keys.
+    /// The keys of public key files.
     listed: BTreeMap<PathBuf, Vec<PublicKeyEntry>>,
 }
 
@@ -169,7 +169,7 @@ impl<'a, S: FileScheme> Proofs<'a, S> {
         })
     }
 
-    /// Proves possession of the keys of a file; returns what a report says of it.
+    /// Proves possession of the keys of a file; returns its description for a report.
     fn add(&mut self, path: &Path, document: Document) -> Result<Map<String, Value>> {
         if let Document::PublicKeys(file) = document {
             proven(self.scheme, &file).map_err(|refusal| {
@@ -209,7 +209,7 @@ impl<'a, S: FileScheme> Proofs<'a, S> {
         Ok(unlocked)
     }
 
-    /// One list of the keys of all files, each key once.
+    /// Returns one list of the keys of all files, without duplicates.
     fn list(mut self, paths: &[PathBuf]) -> Result<Vec<PublicKeyEntry>> {
         let duties: BTreeSet<PathBuf> = paths.iter().map(|path| duty_path(path)).collect();
         let (mut keys, mut known) = (Vec::new(), BTreeSet::new());
@@ -227,7 +227,7 @@ impl<'a, S: FileScheme> Proofs<'a, S> {
         Ok(keys)
     }
 
-    /// The entry of a key of votes; none for a key for duties, which is in the entry of its own.
+    /// Returns the entry of a voting key; none for a duty key, which is part of its voting key's entry.
     fn entry(&mut self, path: &Path, duties: &BTreeSet<PathBuf>) -> Result<Option<PublicKeyEntry>> {
         let key = self.unlock(path)?;
         if key.duties {
@@ -253,7 +253,7 @@ impl<'a, S: FileScheme> Proofs<'a, S> {
     }
 }
 
-/// What a file says of itself.
+/// Describes a file from its own content.
 fn describe(document: &Document) -> Map<String, Value> {
     let mut fields = match document {
         Document::Keystore(keystore) => {
@@ -299,7 +299,7 @@ fn describe(document: &Document) -> Map<String, Value> {
     let kind = json!(document.kind());
     match fields.as_object_mut() {
         Some(fields) => {
-            // Only schemes whose keys sign once in each slot have any.
+            // Only schemes whose keys sign once per slot have any.
             fields.retain(|name, value| !(name.starts_with("slot") && value.is_null()));
             fields.insert("kind".into(), kind);
             fields.clone()

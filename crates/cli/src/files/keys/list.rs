@@ -66,7 +66,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     Err(Error::Usage(anyhow::anyhow!("{}", foreign.join("\n"))))
 }
 
-/// The row of a key; none for a file without a secret key.
+/// Returns the row of a key; none for a file without a secret key.
 fn row(path: &Path, document: &Document) -> Option<Row> {
     let (public_key, protection, insecure) = match document {
         Document::Keystore(keystore) => {

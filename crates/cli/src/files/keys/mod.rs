@@ -1,4 +1,4 @@
-//! `alphorn keys`: make, take over, copy, list and look at keys.
+//! `alphorn keys`: make, import, copy, list and inspect keys.
 
 mod export;
 mod import;
@@ -76,7 +76,7 @@ impl Command for What {
         }
     }
 
-    /// A key that is moved or copied may replace itself: [`import`] and [`export`] look at the rest.
+    /// A key that is moved or copied may replace itself: [`import`] and [`export`] check the rest.
     fn outputs(&self) -> Result<Vec<PathBuf>> {
         match self {
             What::Inspect(args) => Ok(args.out.iter().cloned().collect()),
@@ -116,14 +116,14 @@ impl KdfOptions {
     }
 }
 
-/// The file of the key for duties beside that of votes.
+/// Returns the file of the duty key next to that of the voting key.
 fn duty_path(path: &Path) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push("-duty.json");
     path.with_file_name(name)
 }
 
-/// The file of some public keys.
+/// Builds the file of some public keys.
 fn public_keys_file<S: FileScheme>(keys: Vec<PublicKeyEntry>) -> PublicKeysFile {
     PublicKeysFile {
         schema: Schema::PublicKeys,
@@ -132,7 +132,7 @@ fn public_keys_file<S: FileScheme>(keys: Vec<PublicKeyEntry>) -> PublicKeysFile 
     }
 }
 
-/// The entry of a key, and of the one for duties beside it if there is one.
+/// Builds the entry of a key, with its duty key if it has one.
 fn public_key_entry(key: PublicHalf, duty: Option<PublicHalf>) -> PublicKeyEntry {
     PublicKeyEntry {
         public_key: Hex(key.public_key),

@@ -83,7 +83,7 @@ struct Origin {
 }
 
 impl Args {
-    /// The file of the password.
+    /// Returns the password file.
     pub(super) fn secrets(&self) -> Vec<PathBuf> {
         self.origin.password_file.iter().cloned().collect()
     }
@@ -158,7 +158,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     args.options.write(&scheme, &report, &sink, config, fields)
 }
 
-/// What was made, in words.
+/// Describes what was made.
 fn made<S: FileScheme>(args: &Args, names: &[PathBuf]) -> String {
     let duties = if args.duties {
         ", each with one for duties"
@@ -180,7 +180,7 @@ fn made<S: FileScheme>(args: &Args, names: &[PathBuf]) -> String {
     )
 }
 
-/// The file of each key.
+/// Returns the file of each key.
 fn names(args: &Args) -> Result<Vec<PathBuf>> {
     let Some(first) = args.origin.interop else {
         let name = |i| args.out.join(format!("keystore-{i}.json"));
@@ -200,7 +200,7 @@ fn names(args: &Args) -> Result<Vec<PathBuf>> {
     Ok((first..end).map(name).collect())
 }
 
-/// The slots of the keys, if keys of the scheme have any.
+/// Returns the slots of the keys, if the scheme's keys have any.
 fn slots<S: FileScheme>(args: &Args) -> anyhow::Result<Option<Range<u64>>> {
     let Some(limits) = S::SLOTS else {
         ensure!(
@@ -245,14 +245,14 @@ fn slots<S: FileScheme>(args: &Args) -> anyhow::Result<Option<Range<u64>>> {
     Ok(Some(first..first + count))
 }
 
-/// Where a key goes, and when it signs.
+/// The path of a key, and the slots in which it signs.
 struct Place<'a> {
     path: &'a Path,
     slots: Option<Range<u64>>,
 }
 
-/// Makes key `i`, and the one for duties if that is wanted, and adds their files: what lies beside a
-/// key comes before it.
+/// Makes key `i`, and its duty key if wanted, and adds their files. Files next to a key come before the
+/// key.
 fn add_key<S: FileScheme>(
     scheme: &S,
     args: &Args,
@@ -285,7 +285,7 @@ fn add_key<S: FileScheme>(
     Ok(public_key_entry(pair.public, duty))
 }
 
-/// Adds a keystore and what lies beside it.
+/// Adds a keystore and the files next to it.
 fn add_keystore<S: FileScheme>(
     args: &Args,
     pair: &KeyPair<S>,

@@ -1,4 +1,4 @@
-//! Key derivation of a keystore, with bounds on what a file may ask for.
+//! Key derivation of a keystore, with bounds on what a file may request.
 
 use crate::files::document::Hex;
 use crate::files::secret::Password;
@@ -9,23 +9,22 @@ use zeroize::Zeroizing;
 
 /// Bytes of a derived key (EIP-2335: 16 for the cipher, 16 for the checksum).
 pub(super) const DERIVED_BYTES: usize = 32;
-/// Bytes of a salt that we make.
+/// Bytes of a salt that we generate.
 const SALT_BYTES: usize = 32;
-/// Bytes of a salt that we read.
+/// Maximum bytes of a salt that we read.
 const SALT_BYTES_MAX: usize = 64;
-/// log2 of the cost of EIP-2335's test cases, which clients use too.
+/// log2 of the cost in EIP-2335's test cases, which clients use too.
 pub(in crate::files) const COST_LOG2_DEFAULT: u8 = 18;
-/// Greatest scrypt r and p that we read.
+/// Maximum scrypt r and p that we read.
 const SCRYPT_FACTOR_MAX: u64 = 64;
-/// Memory that scrypt may take: twice what EIP-2335's test case takes.
+/// Maximum memory for scrypt: twice that of EIP-2335's test case.
 const SCRYPT_MEMORY_BYTES_MAX: u64 = 512 << 20;
-/// Greatest scrypt n * r * p: eight times that of EIP-2335's test case, some 5 s of one core.
+/// Maximum scrypt n * r * p: eight times that of EIP-2335's test case, some 5 s of one core.
 const SCRYPT_WORK_MAX: u64 = 1 << 24;
-/// Greatest number of PBKDF2 iterations: 64 times that of EIP-2335's test case, some 5 s of one
-/// core.
+/// Maximum number of PBKDF2 iterations: 64 times that of EIP-2335's test case, some 5 s of one core.
 const PBKDF2_C_MAX: u64 = 1 << 24;
 
-/// Why the parameters of a key derivation are refused.
+/// Why the parameters of a key derivation are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(in crate::files) enum KdfError {
     #[error("scrypt n = {n}: must be a power of two from 2 to {max}")]
@@ -77,7 +76,7 @@ pub(in crate::files) enum Kdf {
     },
 }
 
-/// Parameters of scrypt as a file names them: not yet checked.
+/// Parameters of scrypt as given in a file, not yet checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::files) struct ScryptParams {
@@ -88,7 +87,7 @@ pub(in crate::files) struct ScryptParams {
     salt: Hex<false>,
 }
 
-/// Parameters of PBKDF2 as a file names them: not yet checked.
+/// Parameters of PBKDF2 as given in a file, not yet checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::files) struct Pbkdf2Params {
@@ -106,7 +105,7 @@ enum Prf {
 }
 
 impl Kdf {
-    /// A function at a cost of 2^`cost_log2`, with a fresh salt.
+    /// Returns a function with a cost of 2^`cost_log2`, and a fresh salt.
     pub(super) fn new(name: KdfName, cost_log2: u8) -> crate::error::Result<Self> {
         let mut salt = vec![0; SALT_BYTES];
         crate::files::secret::fill_random(&mut salt)?;
@@ -137,7 +136,7 @@ impl Kdf {
         })
     }
 
-    /// Function and cost, for a person.
+    /// Describes the function and cost for a human reader.
     pub(in crate::files) fn describe(&self) -> String {
         match self {
             Kdf::Scrypt { params, .. } => {
@@ -150,7 +149,7 @@ impl Kdf {
         }
     }
 
-    /// Whether memory and time that the parameters ask for are within the bounds.
+    /// Checks that the memory and time required by the parameters are within bounds.
     pub(super) fn check(&self) -> Result<(), KdfError> {
         let (dklen, salt, message) = match self {
             Kdf::Scrypt { params, message } => (params.dklen, &params.salt, message),
@@ -174,7 +173,7 @@ impl Kdf {
         }
     }
 
-    /// The decryption key of a password. The parameters are checked first.
+    /// Derives the decryption key of a password. The parameters are checked first.
     pub(super) fn derive(
         &self,
         password: &Password,
@@ -205,7 +204,7 @@ impl Kdf {
 
 impl ScryptParams {
     fn check(&self) -> Result<(), KdfError> {
-        /// The least r takes the most n.
+        /// The smallest r allows the largest n.
         const N_MAX: u64 = SCRYPT_MEMORY_BYTES_MAX / 128;
         let (n, r, p) = (self.n, self.r, self.p);
         if !n.is_power_of_two() || !(2..=N_MAX).contains(&n) {
@@ -216,7 +215,7 @@ impl ScryptParams {
                 return Err(KdfError::ScryptFactor { name, value });
             }
         }
-        // At most 2^22 * 2^6 * 2^7: nothing overflows.
+        // At most 2^22 * 2^6 * 2^7, so nothing overflows.
         let bytes = 128 * n * r;
         if bytes > SCRYPT_MEMORY_BYTES_MAX {
             return Err(KdfError::ScryptMemory { n, r, bytes });

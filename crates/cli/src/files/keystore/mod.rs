@@ -1,7 +1,7 @@
-//! Keystores: one secret key under a password (EIP-2335, version 4).
+//! Keystores: one secret key encrypted under a password (EIP-2335, version 4).
 //!
-//! A scheme with a [`Declared`] name has version 5, as the draft EIP-8310 has it: the keystore says
-//! whose key it holds, and the cipher is AES-256-GCM, with the tag behind the encrypted secret.
+//! A scheme with a [`Declared`] name has version 5, following the draft EIP-8310: the keystore names
+//! the scheme of its key, and the cipher is AES-256-GCM, with the tag after the encrypted secret.
 
 mod kdf;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Bytes of a keystore file at most; ours have some 900.
+/// Maximum size of a keystore file in bytes; ours are about 900.
 pub(super) const KEYSTORE_BYTES_MAX: usize = 64 << 10;
 /// The only version of EIP-2335.
 const VERSION: u64 = 4;
@@ -38,7 +38,7 @@ const TAG_BYTES: usize = 16;
 
 type Aes128Ctr = ctr::Ctr128BE<aes::Aes128>;
 
-/// Why a keystore is not opened.
+/// Why a keystore cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum KeystoreError {
     #[error("keystore version {version}: must be {expected}")]
@@ -66,7 +66,7 @@ pub(super) enum KeystoreError {
     Password,
 }
 
-/// A keystore as it is in its file.
+/// A keystore as stored in its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Keystore {
     crypto: Crypto,
@@ -75,7 +75,7 @@ pub(super) struct Keystore {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pubkey: Option<Hex<false>>,
     path: String,
-    /// Whose key it is, in version 5.
+    /// The scheme of the key, in version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scheme: Option<SchemeEntry>,
     uuid: String,
@@ -156,7 +156,7 @@ impl std::fmt::Display for SchemeEntry {
     }
 }
 
-/// What a keystore is for: how long its secret is, and whether it names its scheme.
+/// What a keystore contains: the length of its secret, and whether it names its scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Contents {
     /// Bytes of the secret.
@@ -220,23 +220,23 @@ struct CipherParams {
 pub(super) struct Protection {
     /// The key derivation.
     pub(super) kdf: KdfName,
-    /// log2 of scrypt's n or of the iterations of PBKDF2.
+    /// log2 of scrypt's n or of the number of PBKDF2 iterations.
     pub(super) cost_log2: u8,
 }
 
-/// What a keystore says of its key beside the key.
+/// What a keystore records about its key in addition to the key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct About {
-    /// For a person.
+    /// Human-readable description.
     pub(super) description: Option<String>,
-    /// Path in a tree of keys (EIP-2334), empty if there is none.
+    /// Path in a key tree (EIP-2334), empty if there is none.
     pub(super) path: String,
-    /// Name of the key; a new one is drawn if there is none.
+    /// UUID of the key; a new one is drawn if there is none.
     pub(super) uuid: Option<String>,
 }
 
 impl Keystore {
-    /// Puts a secret under a password, for a scheme that is declared or not.
+    /// Encrypts a secret under a password, for a declared or undeclared scheme.
     pub(super) fn seal(
         secret: &Secret,
         public_key: &[u8],
@@ -288,7 +288,7 @@ impl Keystore {
         })
     }
 
-    /// Whether everything but the password is in order, for these contents.
+    /// Checks that everything but the password is in order, for these contents.
     pub(super) fn check(&self, contents: Contents) -> Result<(), KeystoreError> {
         self.check_kind(contents)?;
         if uuid::Uuid::parse_str(&self.uuid).is_err() {
@@ -312,7 +312,7 @@ impl Keystore {
         length("an encrypted secret", &cipher.message, expected)
     }
 
-    /// The version, the scheme and the cipher that belongs to both.
+    /// Checks the version, the scheme, and the cipher that goes with both.
     fn check_kind(&self, contents: Contents) -> Result<(), KeystoreError> {
         let (version, expected) = (self.version, contents.version());
         if version != expected {
@@ -338,17 +338,17 @@ impl Keystore {
         Ok(())
     }
 
-    /// Whether it names this scheme, as those of version 5 do.
+    /// Whether it names this scheme, as keystores of version 5 do.
     pub(super) fn declares(&self, scheme: Declared) -> bool {
         self.scheme.as_ref() == Some(&scheme.entry())
     }
 
-    /// Bytes of the encrypted secret.
+    /// Returns the number of bytes of the encrypted secret.
     pub(super) fn encrypted_bytes(&self) -> usize {
         self.crypto.cipher.message.0.len()
     }
 
-    /// The secret.
+    /// Decrypts the secret.
     pub(super) fn open(
         &self,
         password: &Password,
@@ -365,22 +365,22 @@ impl Keystore {
             .ok_or(KeystoreError::Password)
     }
 
-    /// The public key, if the keystore has it.
+    /// Returns the public key, if the keystore has it.
     pub(super) fn public_key(&self) -> Option<&[u8]> {
         self.pubkey.as_ref().map(|key| &key.0[..])
     }
 
-    /// The cipher.
+    /// Returns the cipher.
     pub(super) fn cipher(&self) -> &'static str {
         self.crypto.cipher.function.name()
     }
 
-    /// Function and cost of the key derivation.
+    /// Returns the function and cost of the key derivation.
     pub(super) fn kdf(&self) -> String {
         self.crypto.kdf.describe()
     }
 
-    /// What it says of its key.
+    /// Returns what the keystore records about its key.
     pub(super) fn about(&self) -> About {
         About {
             description: self.description.clone(),
@@ -389,13 +389,13 @@ impl Keystore {
         }
     }
 
-    /// Names of fields that EIP-2335 does not have.
+    /// Returns the names of fields that are not part of EIP-2335.
     pub(super) fn foreign_fields(&self) -> Vec<&str> {
         self.foreign.keys().map(String::as_str).collect()
     }
 }
 
-/// SHA-256 of the second half of the derived key and the encrypted secret.
+/// Returns the SHA-256 of the second half of the derived key and the encrypted secret.
 fn checksum(key: &[u8; DERIVED_BYTES], message: &[u8]) -> [u8; 32] {
     Sha256::new()
         .chain_update(&key[CIPHER_KEY_BYTES..])
@@ -405,7 +405,7 @@ fn checksum(key: &[u8; DERIVED_BYTES], message: &[u8]) -> [u8; 32] {
 }
 
 impl CipherName {
-    /// AES-128 takes the first half of the derived key, AES-256 all of it.
+    /// Encrypts. AES-128 takes the first half of the derived key, AES-256 all of it.
     fn encrypt(
         &self,
         key: &[u8; DERIVED_BYTES],
@@ -425,7 +425,7 @@ impl CipherName {
         }
     }
 
-    /// None if the message is not what was encrypted.
+    /// Decrypts. None if the message is not what was encrypted.
     fn decrypt(&self, key: &[u8; DERIVED_BYTES], iv: &[u8], message: &[u8]) -> Option<Secret> {
         match self {
             CipherName::Aes128Ctr => {

@@ -1,4 +1,4 @@
-//! The vectors of EIP-2335, round trips, and keystores that ask for too much.
+//! The vectors of EIP-2335, round trips, and keystores that request too much.
 
 use super::kdf::KdfError;
 use super::*;
@@ -13,7 +13,7 @@ const PLAIN: Contents = Contents {
 const SCRYPT: &str = include_str!("../../../../../vectors/eip-2335/scrypt.json");
 const PBKDF2: &str = include_str!("../../../../../vectors/eip-2335/pbkdf2.json");
 
-/// The scrypt vector with one field replaced.
+/// Returns the scrypt vector with one field replaced.
 fn with(pointer: &str, value: Value) -> Value {
     let mut file: Value = serde_json::from_str(SCRYPT).unwrap();
     *file.pointer_mut(pointer).unwrap() = value;
@@ -24,7 +24,7 @@ fn parse(file: Value) -> Result<Keystore, String> {
     serde_json::from_value(file).map_err(|error| error.to_string())
 }
 
-/// What the check of the scrypt vector says with one field replaced.
+/// Checks the scrypt vector with one field replaced.
 fn check_with(pointer: &str, value: Value) -> Result<(), KeystoreError> {
     parse(with(pointer, value)).unwrap().check(PLAIN)
 }
@@ -175,7 +175,7 @@ fn lengths_version_and_names_are_checked() {
     assert_eq!(parse(file).unwrap().foreign_fields(), ["name"]);
 }
 
-/// Numbers of a fixed sequence (SplitMix64, Steele, Lea and Flood 2014).
+/// A fixed pseudo-random sequence (SplitMix64, Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -188,7 +188,7 @@ impl Random {
     }
 }
 
-/// What a mutation puts into a keystore: pieces of JSON and of its own fields.
+/// What a mutation inserts into a keystore: pieces of JSON and of its own fields.
 const PIECES: [&str; 14] = [
     "0",
     "-1",
@@ -206,7 +206,7 @@ const PIECES: [&str; 14] = [
     ",",
 ];
 
-/// Whether the key derivation is at most four times what the test's own keystores ask for.
+/// Whether the key derivation costs at most four times that of the test's own keystores.
 fn asks_for_little(bytes: &[u8]) -> bool {
     let file: Value = serde_json::from_slice(bytes).unwrap();
     let params = &file["crypto"]["kdf"]["params"];
@@ -257,14 +257,14 @@ fn mutated_keystores_are_refused_or_hold_the_very_secret() {
                 continue;
             };
             parsed += 1;
-            // A mutation of the cost that is legal may ask for seconds of work: not here.
+            // A legal mutation of the cost may require seconds of work, so it is skipped here.
             if !asks_for_little(&bytes) {
                 continue;
             }
             if let Ok(found) = keystore.open(&password, PLAIN) {
                 opened += 1;
-                // The checksum covers the key of the password and the encrypted secret, not the
-                // counter block: another one opens to other bytes, as EIP-2335 has it.
+                // The checksum covers the password's key and the encrypted secret, not the counter
+                // block: a different counter block decrypts to different bytes, as EIP-2335 specifies.
                 let iv = &keystore.crypto.cipher.params.iv;
                 let same_iv = text.contains(&format!("{iv}"));
                 assert_eq!(found.bytes() == secret.bytes(), same_iv);
@@ -278,7 +278,7 @@ fn mutated_keystores_are_refused_or_hold_the_very_secret() {
     );
 }
 
-/// A keystore that names its scheme: version 5, another cipher, and everything in it counts.
+/// Keystores that name their scheme: version 5, another cipher, and everything in them counts.
 #[test]
 fn declared_keystores_open_for_their_scheme_alone() {
     let declared = |flavour| {
@@ -347,7 +347,7 @@ fn declared_keystores_open_for_their_scheme_alone() {
         let text = refused.unwrap_err().to_string();
         assert!(text.contains(words), "{pointer}: {text}");
     }
-    // The tag covers what the checksum of the file does not name: the nonce.
+    // The tag covers what the file's checksum does not: the nonce.
     let mut changed = keystore.clone();
     changed.crypto.cipher.params.iv.0[3] ^= 1;
     let refused = changed.open(&password, contents("r3")).err();

@@ -1,4 +1,4 @@
-//! What a client takes of the shares of others: results, clients that are remembered, streams, bodies.
+//! The effect of a client on the shares of others: results, remembered clients, streams, bodies.
 
 use super::super::api::router;
 use super::super::ask::Refused;
@@ -17,7 +17,7 @@ fn end(book: &mut Book, job: u64, output: Output, now: Instant) {
     book.end(finished, now);
 }
 
-/// The state of a job, as its client reads it.
+/// Returns the state of a job as its client reads it.
 fn snapshot(book: &Book, number: u64) -> Value {
     let record = book.get(number).unwrap();
     serde_json::from_str(&book.snapshot(record, Instant::now()).text()).unwrap()
@@ -49,7 +49,7 @@ fn verdicts_count_as_results_and_lists_of_jobs_have_none() {
     );
     assert_eq!(state["bad"], json!((0..100).collect::<Vec<u32>>()));
     assert_eq!(state["reasons"].as_array().map(Vec::len), Some(100));
-    // The event that tells of the end has them, too, and counts once more.
+    // The final event has them too, and counts again.
     let events = alphorn_dashboard::Live::snapshot(&*book.get(first).unwrap().events);
     let last = events.unwrap().lines.pop().unwrap();
     let event: Value = serde_json::from_str(&last.json).unwrap();
@@ -64,7 +64,7 @@ fn verdicts_count_as_results_and_lists_of_jobs_have_none() {
     let second = hand(&mut book, 2, bad(100));
     assert!(book.get(first).is_none(), "two are beyond the share");
     assert!(book.get(second).is_some(), "the last one stays");
-    // What is forgotten leaves room again: two short ones are kept.
+    // What is forgotten frees its room: two short ones are kept.
     book.forget(second);
     let short = [3, 4].map(|job| hand(&mut book, job, bad(1)));
     assert!(short.iter().all(|number| book.get(*number).is_some()));
@@ -86,12 +86,12 @@ fn a_client_whose_job_has_just_ended_is_not_the_first_to_be_forgotten() {
         let number = book.insert(asked("a", None, 1), JobId(1), session(1), at(0));
         let id = format!("{:016x}-{number}", 1);
         match asks {
-            // B uploads while the job of A is under way.
+            // B uploads while the job of A is in progress.
             false => {
                 drop(book.upload("b", 10, at(1)).unwrap());
                 finish(&mut book, 1, 10, at(2));
             }
-            // B comes after the end, and A asks for its job.
+            // B arrives after the end, and A queries its job.
             true => {
                 finish(&mut book, 1, 10, at(0));
                 drop(book.upload("b", 10, at(1)).unwrap());
@@ -102,14 +102,14 @@ fn a_client_whose_job_has_just_ended_is_not_the_first_to_be_forgotten() {
         drop(book.upload("c", 10, at(3)).unwrap());
         assert!(book.get(number).is_some(), "its result is gone");
         assert_eq!(book.clients(), 2);
-        // B and its share are what went: the next one takes the place of A.
+        // B and its share were evicted: the next client takes the slot of A.
         drop(book.upload("c", 10, at(4)).unwrap());
         drop(book.upload("b", 10, at(5)).unwrap());
         assert!(book.get(number).is_none());
     }
 }
 
-/// By these numbers the worker lets clients take turns.
+/// The worker uses these numbers to serve clients in turn.
 #[test]
 fn each_client_has_one_number_of_its_own() {
     let mut book = Book::new(limits(), 1);
@@ -145,7 +145,7 @@ fn service() -> (Arc<Service>, SocketAddr) {
     (service, address)
 }
 
-/// The head of an answer, and the stream of the rest.
+/// Returns the head of an answer, and the stream of the rest.
 fn ask(address: SocketAddr, client: &str, request: &str, body: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
@@ -196,7 +196,7 @@ fn streams_of_one_client_leave_places_for_others_and_end_with_their_jobs() {
         stream.read_to_string(&mut text).unwrap();
         assert!(text.contains("event: ended"), "{text}");
     }
-    // Who comes after the end hears of it, and its stream ends.
+    // A reader that connects after the end is notified, and its stream ends.
     let (head, mut late) = events("alice", 1);
     assert!(head.starts_with("HTTP/1.0 200"), "{head}");
     let mut text = String::new();
@@ -219,7 +219,7 @@ fn a_proof_is_given_to_each_reader_without_a_copy() {
     );
 }
 
-/// A body is refused as soon as it has more than is ever taken, whatever it has.
+/// A body is rejected as soon as it exceeds the maximum, whatever its content.
 #[test]
 fn lists_end_where_nothing_more_is_taken() {
     let keys = |count: usize| {

@@ -1,4 +1,4 @@
-//! What is verified: keys, supports and real signatures of a topic.
+//! The inputs of verification: keys, supports and real signatures of a topic.
 
 use crate::bench::supports::Planes;
 use crate::error::Result;
@@ -14,20 +14,21 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The slot of everything.
+/// The slot of all claims.
 const SLOT: Slot = Slot(1);
 
-/// Everything that is verified, as a node's verify job has it.
+/// Everything to verify, as in a node's verify job.
 pub(super) struct World<'s> {
     pub(super) keys: &'s EpochKeys,
     supports: Vec<Planes<'s>>,
-    /// The claim that each support signed.
+    /// The claim signed by each support.
     pub(super) groups: Vec<Claim>,
-    /// What comes with each: a proof of selection (one message for all) and an envelope (a message each).
+    /// The claims that accompany each: a proof of selection (one message for all) and an envelope (one
+    /// message each).
     pub(super) singles: Vec<Claim>,
 }
 
-/// The keys of an epoch whose validators are the interop keys in their order.
+/// Returns the keys of an epoch whose validators are the interop keys in order.
 pub(super) fn epoch_keys(
     scheme: &Bls,
     layout: &Layout,
@@ -52,7 +53,7 @@ fn message(label: &str, i: u64) -> [u8; 32] {
         .into()
 }
 
-/// The claim that a validator signed.
+/// Returns the claim that a validator signed.
 fn one(key: &InteropKey, validator: usize, role: Role, message: [u8; 32]) -> Claim {
     Claim::One {
         validator: Validator(validator as u32),
@@ -63,7 +64,7 @@ fn one(key: &InteropKey, validator: usize, role: Role, message: [u8; 32]) -> Cla
     }
 }
 
-/// The claim that a validator was selected.
+/// Returns the claim that a validator was selected.
 fn selected(key: &InteropKey, validator: usize) -> Claim {
     let message = message("select", 0);
     Claim::Selected {
@@ -74,7 +75,7 @@ fn selected(key: &InteropKey, validator: usize) -> Claim {
 }
 
 impl<'s> World<'s> {
-    /// Supports with real signatures, made by the sums of the signers' interop keys.
+    /// Builds supports with real signatures, made by the sums of the signers' interop keys.
     pub(super) fn new(
         keys: &'s EpochKeys,
         supports: Vec<Planes<'s>>,
@@ -122,7 +123,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// The groups, as other verifiers take them.
+    /// Returns the groups in the form that other verifiers take.
     pub(super) fn items(&self) -> Vec<CollectionItem<'_>> {
         let supports = self.supports.iter().zip(&self.groups);
         supports
@@ -138,7 +139,7 @@ impl<'s> World<'s> {
             .collect()
     }
 
-    /// The groups that nobody signed, ascending: no signature proves them.
+    /// Returns the groups that nobody signed, ascending: no signature proves them.
     pub(super) fn unsigned(&self) -> Vec<usize> {
         let is_unsigned = |(_, planes): &Planes<'_>| planes.iter().all(|plane| is_empty(plane));
         let numbered = self.supports.iter().enumerate();
@@ -148,7 +149,8 @@ impl<'s> World<'s> {
             .collect()
     }
 
-    /// Swaps the signatures of `bad` groups for a valid point that signs something else; their indices.
+    /// Replaces the signatures of `bad` groups with a valid point that signs something else; returns
+    /// their indices.
     pub(super) fn damage(&mut self, bad: usize) -> Vec<usize> {
         let key = InteropKey::new(u64::MAX).to_secret_key();
         let other: Arc<[u8]> = Arc::from(sign(&key, b"another message").to_bytes());
@@ -169,7 +171,7 @@ fn is_empty(plane: &[u64]) -> bool {
     plane.iter().all(|word| *word == 0)
 }
 
-/// The support over `len` positions that planes say, which has no empty one above.
+/// Builds the support over `len` positions given by planes, of which the top one is not empty.
 fn support_of(planes: &[&[u64]], len: usize) -> Support {
     let used = planes.iter().rposition(|plane| !is_empty(plane));
     let used = &planes[..=used.unwrap_or(0)];
@@ -181,7 +183,7 @@ fn support_of(planes: &[&[u64]], len: usize) -> Support {
         .expect("one to four planes of one length")
 }
 
-/// What the signers of a support make together.
+/// Returns the combined signature of the signers of a support.
 fn signature(keys: &[InteropKey], planes: &[&[u64]], message: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
     let signers = keys.iter().enumerate().map(|(p, key)| {
         let multiplicity = planes
@@ -190,7 +192,7 @@ fn signature(keys: &[InteropKey], planes: &[&[u64]], message: &[u8; 32]) -> [u8;
             .fold(0, |m, (j, plane)| m | (plane[p / 64] >> (p % 64) & 1) << j);
         (key, multiplicity as u8)
     });
-    // A support without signers has no signature: bytes that nobody accepts.
+    // A support without signers has no signature, so these bytes are rejected by every verifier.
     InteropKey::weighted_sum(signers).map_or([0; SIGNATURE_BYTES], |sum| {
         sign(&sum.to_secret_key(), message).to_bytes()
     })

@@ -8,15 +8,16 @@ use alphorn_rlnc::{Cut, SHARD_BYTES_MAX, Strategy};
 use alphorn_scheme::model::{CodeCost, CodeOp, CodeTable, FigureKind, SCHEMA};
 use anyhow::{Context, Result};
 
-/// Payloads of the grid in bytes: a small block, a megabyte, the most that a slot may carry by default.
+/// Payload sizes of the grid in bytes: a small block, a megabyte, the maximum that a slot may carry by
+/// default.
 const PAYLOADS: [usize; 3] = [118_750, 1_000_000, 16_000_000];
-/// Chunks of a generation, to the most that there may be; those of the policy are among them.
+/// Chunks of a generation, up to the maximum; those of the policy are included.
 const CHUNKS: [u16; 4] = [8, 16, 32, 64];
 /// Rows of a combination.
 const ROWS: [u16; 4] = [1, 8, 32, 64];
-/// Data shards, to the most that there may be.
+/// Data shards, up to the maximum.
 const SHARDS: [u16; 3] = [16, 64, 256];
-/// Chunks or shards that are verified in one call.
+/// Chunks or shards verified in one call.
 const BATCHES: [usize; 3] = [1, 10, 64];
 
 /// Measures the grid with one kernel and writes it as JSON.
@@ -38,7 +39,7 @@ pub(super) fn table(backend: Backend, bench: &harness::Bench) -> Result<String> 
     Ok(serde_json::to_string_pretty(&table)? + "\n")
 }
 
-/// No work takes less than a part of it, whatever the noise of times that are nearly alike.
+/// Makes times monotonic: no work takes less than a part of it, despite noise in nearly equal times.
 fn level(ops: &mut [CodeCost]) {
     for at in 0..ops.len() {
         let (before, rest) = ops.split_at_mut(at);
@@ -48,7 +49,8 @@ fn level(ops: &mut [CodeCost]) {
     }
 }
 
-/// One row; a code holds the payload, its chunks, and what it works on: about three times the bytes.
+/// Builds one row. A code holds the payload, its chunks, and its working memory: about three times the
+/// bytes.
 fn row(op: CodeOp, n: usize, bytes: usize, ns: f64) -> CodeCost {
     CodeCost {
         op,
@@ -67,7 +69,7 @@ fn rlnc(backend: Backend, bytes: usize) -> Result<Vec<CodeCost>> {
         let mut add = |op, n, ns| rows.push(row(op, n, bytes, ns));
         add(CodeOp::RlncCommit, chunks.into(), bench.propose());
         add(CodeOp::RlncDecode, chunks.into(), bench.decode());
-        // Chunks as long as the policy cuts them, or more of them if more are combined.
+        // Chunks of the length that the policy cuts, or more of them if more are combined.
         for held in ROWS.into_iter().filter(|held| auto.max(*held) == chunks) {
             add(CodeOp::RlncRecode, held.into(), bench.recode(held));
         }
@@ -83,7 +85,7 @@ fn rlnc(backend: Backend, bytes: usize) -> Result<Vec<CodeCost>> {
 fn reed_solomon(bytes: usize) -> Result<Vec<CodeCost>> {
     let mut rows = Vec::new();
     for data in SHARDS {
-        // Fewer shards than may carry so much are those that may.
+        // If this is too few to carry the payload, the minimum number that can is used.
         let least = bytes.div_ceil(SHARD_BYTES_MAX as usize);
         let cut = Cut::rs(data.max(u16::try_from(least)?));
         let bench = rs::Bench::new(bytes, cut)?;

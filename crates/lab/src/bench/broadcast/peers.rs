@@ -1,4 +1,4 @@
-//! What others do in the same run: curve25519-dalek on the same sums.
+//! Peers measured in the same run: curve25519-dalek on the same sums.
 
 use super::{Peer, SEED, Shape, ristretto::BATCH};
 use crate::timing::median_ns;
@@ -13,11 +13,11 @@ use curve25519_dalek::traits::{VartimeMultiscalarMul, VartimePrecomputedMultisca
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// Its multiscalar multiplication in variable time.
+/// Its variable-time multiscalar multiplication.
 const PLAIN: &str = "dalek5_vartime";
-/// That over its precomputed tables, where points are fixed.
+/// The same over its precomputed tables, where points are fixed.
 const TABLES: &str = "dalek5_precomputed";
-/// Its arithmetic of scalars.
+/// Its scalar arithmetic.
 const SCALARS: &str = "dalek5_scalars";
 
 /// The same sums of points and scalars by curve25519-dalek, every step timed as a whole.
@@ -61,7 +61,7 @@ pub(super) fn dalek(shape: &Shape) -> Result<Vec<Peer>> {
         || scalars(BATCH),
         |weights| mixed(&combined(weights, &rows)),
     );
-    // Factors of the size that ours have.
+    // Factors of the same size as ours.
     let factors = |full: Vec<DalekScalar>| match Mode::of(shape.cut.chunks, shape.elements) {
         Mode::Full => full,
         Mode::Small => full
@@ -73,7 +73,7 @@ pub(super) fn dalek(shape: &Shape) -> Result<Vec<Peer>> {
         || factors(scalars(chunks)),
         |factors| combined(factors, &pieces),
     );
-    // Decoding is the product of an inverse with the rows; the inverse itself is small against it.
+    // Decoding is the product of an inverse with the rows; computing the inverse is cheap by comparison.
     let decode = median_ns(
         || (0..chunks).map(|_| scalars(chunks)).collect::<Vec<_>>(),
         |inverse| -> Vec<Vec<DalekScalar>> {
@@ -93,7 +93,7 @@ pub(super) fn dalek(shape: &Shape) -> Result<Vec<Peer>> {
     ])
 }
 
-/// The combination of rows with these factors.
+/// Returns the combination of rows with these factors.
 fn combined(factors: &[DalekScalar], rows: &[Vec<DalekScalar>]) -> Vec<DalekScalar> {
     let mut sum = vec![DalekScalar::ZERO; rows[0].len()];
     for (factor, row) in factors.iter().zip(rows) {
@@ -104,7 +104,7 @@ fn combined(factors: &[DalekScalar], rows: &[Vec<DalekScalar>]) -> Vec<DalekScal
     sum
 }
 
-/// Our generators as points of dalek, and a check that both commit alike.
+/// Returns our generators as dalek points, and checks that both commit alike.
 fn generators(elements: u32) -> Result<Vec<RistrettoPoint>> {
     let ours = Generators::new(Backend::Portable, elements);
     let unit = |j: usize| {

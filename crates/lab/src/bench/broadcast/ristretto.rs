@@ -13,17 +13,17 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 type Piece = <Ristretto as Coding>::Piece;
 type Decoder = <Ristretto as Coding>::Decoder;
 
-/// Chunks of the batch that is timed as one chunk is.
+/// Chunks of the batch that is timed in addition to single chunks.
 pub(super) const BATCH: usize = 10;
 
-/// A code, a published payload and what draws from it.
+/// A code, a published payload and a random generator.
 pub(super) struct Bench {
     code: Ristretto,
     payload: Vec<u8>,
     cut: Cut,
     source: Published<Ristretto>,
     rng: ChaCha20Rng,
-    /// Batches that were verified, each with weights of its own.
+    /// Batches verified so far, each with its own weights.
     batch: u64,
 }
 
@@ -48,7 +48,7 @@ impl Bench {
         })
     }
 
-    /// The steps of a source, a relay and a receiver.
+    /// Measures the steps of a source, a relay and a receiver.
     pub(super) fn steps(&mut self) -> Result<Vec<Step>> {
         let chunks = self.source.header.chunks;
         Ok(vec![
@@ -61,13 +61,13 @@ impl Bench {
         ])
     }
 
-    /// Cutting, committing and what else a source does before it can sign.
+    /// Measures cutting, committing and everything else a source does before it can sign.
     pub(super) fn propose(&self) -> f64 {
         let publish = || self.code.publish(SUBJECT, &self.payload, self.cut);
         median_ns(|| (), |()| publish().map(|published| published.header))
     }
 
-    /// The verification of `count` fresh chunks in one call.
+    /// Measures the verification of `count` fresh chunks in one call.
     pub(super) fn verify(&mut self, count: usize) -> f64 {
         let Bench {
             code,
@@ -92,7 +92,7 @@ impl Bench {
         })
     }
 
-    /// One combination by a relay that holds so many rows of a generation.
+    /// Measures one combination by a relay that holds this many rows of a generation.
     pub(super) fn recode(&mut self, rows: u16) -> f64 {
         let relay = self.holding(rows);
         let mut rng = ChaCha20Rng::seed_from_u64(3);
@@ -102,13 +102,13 @@ impl Bench {
         )
     }
 
-    /// The payload from a full decoder.
+    /// Measures decoding the payload from a full decoder.
     pub(super) fn decode(&mut self) -> f64 {
         let full = self.holding(self.source.header.chunks);
         median_ns(|| (), |()| self.code.decode(&self.source.header, &full))
     }
 
-    /// All that a receiver does, from bytes to the payload.
+    /// Measures all that a receiver does, from bytes to the payload.
     fn receive_all(&mut self) -> Result<f64> {
         let mut batch = 0;
         let mut fresh = || {
@@ -126,7 +126,7 @@ impl Bench {
         }))
     }
 
-    /// A relay of this rank in every generation that has not decoded.
+    /// Returns a relay of this rank in every generation that has not decoded.
     fn holding(&mut self, rank: u16) -> Decoder {
         let Bench {
             code, source, rng, ..
@@ -147,7 +147,7 @@ fn weights(batch: u64) -> Weights {
     Weights::new(&[1; 32], &Id([0; 32]), batch)
 }
 
-/// Twice as many combinations of each generation as it needs, so that a dependent one does no harm.
+/// Returns twice as many combinations of each generation as it needs, so that a dependent one does no harm.
 fn bodies(code: &Ristretto, source: &Published<Ristretto>, rng: &mut ChaCha20Rng) -> Vec<Vec<u8>> {
     let header = &source.header;
     let generations = 0..header.generations;
@@ -162,7 +162,7 @@ fn bodies(code: &Ristretto, source: &Published<Ristretto>, rng: &mut ChaCha20Rng
     drawn.map(encode).collect()
 }
 
-/// From bytes to the payload: parse, test for rank, verify in batches, insert, decode.
+/// Goes from bytes to the payload: parse, test for rank, verify in batches, insert, decode.
 fn receive(
     code: &Ristretto,
     source: &Published<Ristretto>,

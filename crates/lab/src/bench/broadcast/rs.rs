@@ -40,7 +40,8 @@ impl Bench {
         })
     }
 
-    /// The last shards: as many as data shards are the dearest to decode, as all of these are lost.
+    /// Returns the last shards: decoding is most expensive from as many of them as there are data
+    /// shards, since all of those are then lost.
     fn last(&self, count: usize) -> &[Shard] {
         &self.shards[self.shards.len().saturating_sub(count)..]
     }
@@ -83,7 +84,7 @@ impl Bench {
         Ok(times)
     }
 
-    /// Encoding and decoding without root, paths and checks, by the public crate underneath.
+    /// Measures encoding and decoding without root, paths and checks, by the underlying public crate.
     pub(super) fn bare(&self) -> Result<Vec<Peer>> {
         let data = usize::from(self.cut.chunks);
         let parity = usize::from(self.cut.shards_total) - data;

@@ -1,4 +1,4 @@
-//! Connections of the loopback interface on which every byte takes a while, each way.
+//! Loopback connections on which every byte is delayed in each direction.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
-/// Pieces that may be on their way in one direction; beyond them the sender waits.
+/// Maximum number of pieces in flight in one direction; beyond it the sender waits.
 const PIECES_MAX: usize = 4096;
 
 /// Listens on a free port, and forwards each connection to `target` with a delay each way, as long as the
@@ -23,7 +23,7 @@ pub(super) async fn line(target: SocketAddr, delay: Duration) -> io::Result<Sock
     let address = listener.local_addr()?;
     tokio::spawn(async move {
         while let Ok((near, _)) = listener.accept().await {
-            // A target that is gone: the connection ends with `near`, and the one who dialled sees that.
+            // If the target is gone, the connection ends with `near`, which the dialler notices.
             let Ok(far) = TcpStream::connect(target).await else {
                 continue;
             };

@@ -1,5 +1,4 @@
-//! Real nodes: libp2p's gossipsub as a node of ours runs it, in one process, over delayed connections of the
-//! loopback interface.
+//! Real nodes: libp2p's gossipsub as our nodes run it, in one process, over delayed loopback connections.
 
 use super::{Arrivals, Plan, delay};
 use crate::error::{Error, Result};
@@ -16,12 +15,13 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The network's only topic.
 const TOPIC: &str = "/alphorn/01020304/block/raw";
-/// Nothing that has to happen before the first message takes longer.
+/// Time limit for everything that has to happen before the first message.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From the subscription to the first message, ten heartbeats: those who want no more peers have said so.
+/// Time from subscription to the first message, ten heartbeats: peers with enough mesh links have
+/// pruned the rest.
 const SETTLING: Duration = Duration::from_secs(7);
 
-/// A message came to a node.
+/// A message that arrived at a node.
 struct Came {
     message: usize,
     at: Instant,
@@ -40,7 +40,7 @@ fn config(plan: &Plan) -> Config {
         transport: Transport::Tcp,
     }];
     config.topic_messages_per_slot.block = 1024;
-    // All nodes are one process here.
+    // All nodes share one process here.
     config.limits.process_bytes_max = usize::MAX >> 1;
     config.limits.peers_max = plan.nodes;
     config.limits.peers_in_max = plan.nodes;
@@ -69,7 +69,7 @@ async fn node(plan: &Plan) -> Result<(Node, Events)> {
     Ok((Node { handle, address }, events))
 }
 
-/// Accepts every message when it is validated, and tells when it came.
+/// Accepts every message after validation, and reports when it arrived.
 async fn accept(
     handle: Handle,
     mut events: Events,
@@ -83,19 +83,19 @@ async fn accept(
         };
         if let Some(number) = message.data.first_chunk() {
             let message = u32::from_le_bytes(*number) as usize;
-            // Nobody listens any more after the last message.
+            // After the last message the receiver is gone.
             let _ = came.send(Came { message, at });
         }
         let handle = handle.clone();
         tokio::spawn(async move {
             sleep_until(at + validation).await;
-            // A node that ends gives no verdicts.
+            // A node that is shutting down gives no verdicts.
             let _ = handle.verdict(message.token, Verdict::Accept);
         });
     }
 }
 
-/// Waits until all nodes are as wanted.
+/// Waits until all nodes meet a condition.
 async fn until(nodes: &[Node], what: &str, holds: impl Fn(usize, &Handle) -> bool) -> Result<()> {
     let all = async {
         while !nodes
@@ -115,7 +115,8 @@ fn copies(nodes: &[Node]) -> u64 {
     nodes.iter().map(of).sum()
 }
 
-/// Runs the plan in so many networks side by side: when each message came, and how many copies.
+/// Runs the plan in this many networks side by side; returns when each message arrived, and how many
+/// copies.
 ///
 /// # Errors
 /// If nodes cannot be started, or do not find each other.

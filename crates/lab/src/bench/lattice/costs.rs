@@ -12,7 +12,7 @@ use alphorn_scheme::model::EvidenceBytes;
 use alphorn_scheme::{Layer, Scheme};
 use std::hint::black_box;
 
-/// Runs of what is short; the least counts.
+/// Runs of short operations; the least time is used.
 const RUNS: usize = 3;
 
 /// Measures on one thread and writes the table as JSON.
@@ -41,7 +41,7 @@ pub(super) fn table(
     let points: Vec<Proved> = points.collect::<Result<_>>()?;
     let lists = lists(world, point.kernel)?;
     let mut ops = lists.rows(&scheme);
-    // Proofs do not merge, so there is no row of it.
+    // Proofs do not merge, so there is no row for merging.
     ops.extend(lists.collections(&scheme, &points));
     let machine = format!("{}; operations on one thread", bench.machine.line());
     costs::table(&scheme, machine, evidence(&scheme, &points), None, ops)
@@ -81,7 +81,7 @@ fn lists(world: &World<DEGREE>, kernel: Backend) -> Result<Lists> {
     })
 }
 
-/// Bytes of aggregates by their formula, of collections as measured.
+/// Returns the bytes of aggregates by formula, and of collections as measured.
 fn evidence(scheme: &Falcon, points: &[Proved]) -> Vec<EvidenceBytes> {
     let list = |n: u64| EvidenceBytes {
         layer: Layer::Aggregate,

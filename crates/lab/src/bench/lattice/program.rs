@@ -1,4 +1,4 @@
-//! A program of the caller's that proves and verifies the same signatures in the same run.
+//! A program supplied by the caller that proves and verifies the same signatures in the same run.
 
 use super::world::World;
 use crate::error::{Error, Result};
@@ -9,16 +9,16 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a program says of its run, in the last line that it prints.
+/// What a program reports about its run, in the last line that it prints.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ran {
     name: String,
     prove_s: f64,
     verify_s: f64,
-    /// What is outside of both times.
+    /// Time outside both measurements.
     setup_s: Option<f64>,
-    /// Of the proof, and of whatever else is sent with it.
+    /// Bytes of the proof, and of everything else that is sent with it.
     bytes: u64,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn run<const N: usize>(
     }
 }
 
-/// The fields of a program's run.
+/// Returns the fields of a program's run.
 fn fields(ran: &Ran, threads: usize) -> Value {
     let mut fields = json!({
         "name": ran.name,

@@ -1,4 +1,4 @@
-//! Signatures for measurements: many votes of a few keys.
+//! Signatures for measurements: many votes by a few keys.
 
 use crate::bench::costs::permit;
 use alphorn_exec::Exec;
@@ -9,25 +9,25 @@ use anyhow::ensure;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Different keys at most: a key takes milliseconds, and nothing that is measured depends on it.
+/// Maximum number of distinct keys: a key takes milliseconds to make, and no measurement depends on it.
 pub(super) const KEYS_MAX: usize = 256;
 
-/// What is signed.
+/// The signed message.
 const MESSAGE: [u8; 32] = [7; 32];
 
-/// Keys and signatures; signature `i` is by key `i` modulo their number. Each is of a slot of its
-/// own, since some flavours sign once in a slot; the others do not look at it.
+/// Keys and signatures; signature `i` is by key `i` modulo the number of keys. Each has its own slot,
+/// since some flavours sign once per slot; the others ignore it.
 pub(super) struct World<const N: usize> {
     pub(super) flavour: Flavour,
     keys: Vec<SigningKey<N>>,
     store: MemoryWatermark,
-    /// The next slot that is free.
+    /// The next free slot.
     next: AtomicU64,
     signed: Vec<[u8; SIGNED_BYTES]>,
     signatures: Vec<Vec<u8>>,
 }
 
-/// A signature by a permit; in flavours that sign a message often, with the slot as entropy.
+/// Signs with a permit. In flavours that may sign a message repeatedly, the slot serves as entropy.
 fn sign<const N: usize>(key: &SigningKey<N>, permit: Reservation) -> anyhow::Result<Vec<u8>> {
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&permit.slot().0.to_le_bytes());
@@ -35,7 +35,7 @@ fn sign<const N: usize>(key: &SigningKey<N>, permit: Reservation) -> anyhow::Res
 }
 
 impl<const N: usize> World<N> {
-    /// `count` signatures, made by all threads of the pool.
+    /// Makes `count` signatures, using all threads of the pool.
     pub(super) fn new(
         flavour: Flavour,
         count: usize,
@@ -65,13 +65,13 @@ impl<const N: usize> World<N> {
         Ok(world)
     }
 
-    /// A permit for the key of signature `i`, in the next slot.
+    /// Returns a permit for the key of signature `i`, in the next slot.
     fn permit(&self, i: usize) -> anyhow::Result<Reservation> {
         let slot = self.next.fetch_add(1, Ordering::Relaxed);
         permit(&self.store, slot, (i % self.keys.len()) as u32, MESSAGE)
     }
 
-    /// How many signatures there are.
+    /// Returns the number of signatures.
     pub(super) fn len(&self) -> usize {
         self.signatures.len()
     }
@@ -81,7 +81,7 @@ impl<const N: usize> World<N> {
         sign(&self.keys[i % self.keys.len()], self.permit(i)?)
     }
 
-    /// The keys of the first `count` signatures, from their bytes, in the form that a proof needs.
+    /// Decodes the keys of the first `count` signatures into the form that a proof needs.
     pub(super) fn decode_keys(
         &self,
         count: usize,
@@ -93,12 +93,12 @@ impl<const N: usize> World<N> {
         Ok(keys.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// What signature `i` is over.
+    /// Returns the message of signature `i`.
     fn message(&self, i: usize) -> &[u8] {
         self.flavour.message_of(&self.signed[i])
     }
 
-    /// The signatures of these keys.
+    /// Returns the signatures of these keys.
     pub(super) fn items<'a>(&'a self, keys: &'a [PublicKey<N>]) -> Vec<Item<'a, N>> {
         let item = |(i, key)| Item {
             key,
@@ -108,7 +108,7 @@ impl<const N: usize> World<N> {
         keys.iter().enumerate().map(item).collect()
     }
 
-    /// What a proof says, from keys and the salts that are sent.
+    /// Returns the statement of a proof, from keys and the salts that are sent.
     pub(super) fn signed<'a>(
         &'a self,
         keys: &'a [PublicKey<N>],
@@ -122,8 +122,8 @@ impl<const N: usize> World<N> {
         keys.iter().enumerate().map(signed).collect()
     }
 
-    /// The first `count` signatures one after another: of each key, signature and message, with the number of its
-    /// bytes before each, as a u32 in little endian.
+    /// Serialises the first `count` signatures in sequence: key, signature and message of each, every
+    /// one prefixed with its length as a little-endian u32.
     pub(super) fn records(&self, count: usize) -> Vec<u8> {
         let mut out = Vec::new();
         for i in 0..count {
@@ -152,13 +152,13 @@ impl<const N: usize> World<N> {
         Ok(())
     }
 
-    /// Bytes of the list of `count` signatures.
+    /// Returns the bytes of the list of `count` signatures.
     pub(super) fn list_bytes(&self, count: usize) -> usize {
         list::list_bytes(count, self.flavour.signature_bytes_of(N))
     }
 }
 
-/// Whether the crate `fn-dsa` takes a signature of the draft, by its verifier of the degree.
+/// Whether the crate `fn-dsa` accepts a signature of the draft, with its verifier for the degree.
 fn draft_holds<const N: usize>(key: &PublicKey<N>, message: &[u8], signature: &[u8]) -> bool {
     use fn_dsa::{DOMAIN_NONE, HASH_ID_RAW, VerifyingKey, VerifyingKey512, VerifyingKey1024};
     fn holds<V: VerifyingKey>(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
@@ -170,7 +170,7 @@ fn draft_holds<const N: usize>(key: &PublicKey<N>, message: &[u8], signature: &[
     }
 }
 
-/// Whether it takes a signature of original Falcon.
+/// Whether it accepts a signature of original Falcon.
 fn original_holds<const N: usize>(key: &PublicKey<N>, message: &[u8], signature: &[u8]) -> bool {
     use fn_dsa_original::{
         DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, VerifyingKey, VerifyingKey512, VerifyingKey1024,

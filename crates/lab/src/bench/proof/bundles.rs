@@ -1,4 +1,4 @@
-//! `--entries`: proofs of many committees bundled to one, as the evidence of a block.
+//! `--entries`: proofs of many committees bundled into one, as the evidence of a block.
 
 use super::world::{MESSAGE, SLOT, World};
 use super::{Clock, Column, Made, Point, Runs, bytes, count, least, seconds};
@@ -10,7 +10,7 @@ use alphorn_types::Bitfield;
 use alphorn_xmss::{BundleEntry, Claimed, ProofPart, ProofRegistry};
 use serde_json::json;
 
-/// Signatures of each committee by default: what is bundled are merges, which are all alike.
+/// Default signatures of each committee: what is bundled are merges, which are all alike.
 pub(super) const SIGNATURES: u32 = 64;
 
 pub(super) const COLUMNS: [Column; 9] = [
@@ -30,7 +30,7 @@ pub(super) fn measure(world: &World, point: Point, entries: usize, runs: usize) 
     let proofs = point.proofs;
     let pool = options::pool(point.threads)?;
     let exec = Exec::new(point.kernel, Some(&pool));
-    // Signers first; the keys of the others are the same again, which nothing depends on.
+    // Signers first; the remaining keys are repeats, which affects nothing.
     let keys = world.keys.iter().cycle().take(proofs.registry_max());
     let keys: Vec<_> = keys.copied().collect();
     let mut signers = Bitfield::new(keys.len());

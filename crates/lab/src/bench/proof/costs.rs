@@ -15,12 +15,13 @@ use alphorn_scheme::model::{EvidenceBytes, Merged};
 use alphorn_scheme::{Layer, Op, Scheme};
 use alphorn_xmss::{Proofs, Purpose, SecretKey, Xmss, verify_batch};
 
-/// Runs of each proof; the median counts.
+/// Runs of each proof; the median is used.
 const RUNS: usize = 3;
 
-/// Proofs of a merge: the fewest, and as many as one takes. Between them its time is a line.
+/// Numbers of proofs in a merge: the minimum, and the maximum that one takes. In between, its time is
+/// linear.
 const MERGES: [usize; 2] = [2, 7];
-/// Signatures of each of them at most.
+/// Maximum number of signatures of each of them.
 const CHILD: usize = 512;
 
 /// What a table is measured with.
@@ -28,21 +29,21 @@ const CHILD: usize = 512;
 pub(super) struct Wanted<'a> {
     pub(super) proofs: Proofs,
     pub(super) kernel: Backend,
-    /// Numbers of signatures of a proof.
+    /// Numbers of signatures in a proof.
     pub(super) sizes: &'a [u32],
-    /// Numbers of collections of a bundle; if there are any, evidence of cells is proofs as well.
+    /// Numbers of collections in a bundle; if there are any, evidence of cells is proofs as well.
     pub(super) entries: &'a [u16],
-    /// Runs of what merges; the median counts.
+    /// Runs of merging steps; the median is used.
     pub(super) runs: usize,
 }
 
 impl Wanted<'_> {
-    /// Whether the table is that of evidence of cells as proofs.
+    /// Whether the table covers evidence of cells as proofs.
     fn has_cells(&self) -> bool {
         !self.entries.is_empty()
     }
 
-    /// A proof of so many signatures on one thread.
+    /// Returns a proof of this many signatures on one thread.
     fn point(&self, signatures: usize) -> Point {
         Point {
             proofs: self.proofs,
@@ -52,13 +53,13 @@ impl Wanted<'_> {
         }
     }
 
-    /// Most signatures of a proof that is merged.
+    /// Returns the maximum number of signatures in a proof that is merged.
     fn child(&self) -> usize {
         let largest = self.sizes.iter().map(|n| *n as usize).max();
         largest.unwrap_or(1).min(CHILD)
     }
 
-    /// Merges that are measured.
+    /// Returns the merges that are measured.
     fn merges(&self) -> Vec<Case> {
         let case = |children| Case::new(self.point(self.child()), children);
         match (self.has_cells(), mergeable(&self.proofs)) {
@@ -68,7 +69,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Validators that the table needs.
+    /// Returns the number of validators that the table needs.
     pub(super) fn validators(&self) -> usize {
         let cases = self.merges();
         let cases = cases.iter().map(Case::validators);
@@ -76,7 +77,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A merge of so many pieces, or a bundle.
+/// A merge of this many pieces, or a bundle.
 struct Joined {
     pieces: u64,
     /// Signers that are charged: those of all pieces, each as large as a unit of its level can be.
@@ -98,8 +99,8 @@ impl Joined {
     }
 }
 
-/// Measures on one thread and writes the table as JSON. Proofs have points on both sides of the
-/// steps: of the first group, and of the first proof, of which two are made one after the other.
+/// Measures on one thread and writes the table as JSON. Proofs have points on both sides of the steps:
+/// at the first group, and at the first proof, beyond which two are made in sequence.
 pub(super) fn table(world: &World, wanted: &Wanted<'_>, bench: &Bench) -> Result<String> {
     let (proofs, kernel) = (wanted.proofs, wanted.kernel);
     let lists = lists(world, proofs, kernel)?;
@@ -147,7 +148,7 @@ pub(super) fn table(world: &World, wanted: &Wanted<'_>, bench: &Bench) -> Result
     costs::table(&scheme, machine, evidence(&scheme, &proofs), merged, ops)
 }
 
-/// Proofs of the sizes that are wanted and of those at the steps, at most of so many signatures.
+/// Proves the wanted sizes and those at the steps, up to this many signatures.
 fn proved(world: &World, wanted: &Wanted<'_>, most: usize) -> Result<Vec<Proved>> {
     let proofs = wanted.proofs;
     let mut sizes: Vec<usize> = wanted.sizes.iter().map(|n| *n as usize).collect();
@@ -178,7 +179,7 @@ fn lists(world: &World, proofs: Proofs, kernel: Backend) -> Result<Lists> {
     let first = u64::from(SLOT);
     let slots = first..first + BATCH as u64;
     let key = SecretKey::interop(set, Purpose::Vote, 0, slots.clone(), one_thread)?;
-    // Tries differ from slot to slot: the mean counts.
+    // The number of tries differs between slots, so the mean is used.
     let (seconds, signed) = least(1, || sign(&key, &MESSAGE, slots.clone(), one_thread));
     signed?;
     Ok(Lists {
@@ -190,7 +191,8 @@ fn lists(world: &World, proofs: Proofs, kernel: Backend) -> Result<Lists> {
     })
 }
 
-/// Two proofs for one that has no room, if the smallest and the largest are measured.
+/// Returns pairs of proofs for sizes that do not fit into one, if the smallest and the largest sizes
+/// are measured.
 fn doubled(proofs: &Proofs, points: &[Proved]) -> Vec<Proved> {
     let most = proofs.signatures_max() as u64;
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
@@ -208,7 +210,7 @@ fn doubled(proofs: &Proofs, points: &[Proved]) -> Vec<Proved> {
     vec![both(first), both(last)]
 }
 
-/// Bytes of aggregates and collections on both sides of their steps.
+/// Returns the bytes of aggregates and collections on both sides of their steps.
 fn evidence(scheme: &Xmss, proofs: &Proofs) -> Vec<EvidenceBytes> {
     let (group, most) = (proofs.group() as u64, proofs.signatures_max() as u64);
     let bytes = |layer, n: u64| EvidenceBytes {

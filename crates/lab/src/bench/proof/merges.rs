@@ -1,7 +1,7 @@
-//! `--children`: proofs merged to one of the union of their signers.
+//! `--children`: proofs merged into one of the union of their signers.
 //!
-//! The baseline is what a merge replaces: one proof of all signatures of the union, made by somebody who
-//! has them all, and the verification of all children one by one.
+//! The baseline is what a merge replaces: one proof of all signatures of the union, made by a prover
+//! that has them all, and the verification of all children one by one.
 
 use super::world::{MESSAGE, SLOT, World};
 use super::{Clock, Column, Made, Point, Runs, bytes, count, seconds, verified};
@@ -12,7 +12,7 @@ use alphorn_types::Bitfield;
 use alphorn_xmss::ProofPart;
 use serde_json::json;
 
-/// Of the signatures of a child one half is in the next child as well.
+/// One half of a child's signatures are in the next child as well.
 const OVERLAP: usize = 2;
 
 pub(super) const COLUMNS: [Column; 11] = [
@@ -29,13 +29,13 @@ pub(super) const COLUMNS: [Column; 11] = [
     ("verify children", "/children_verify_s", seconds),
 ];
 
-/// What is measured together.
+/// The parameters of one measurement.
 #[derive(Clone, Copy)]
 pub(super) struct Case {
     /// A child.
     pub(super) child: Point,
     pub(super) children: usize,
-    /// Whether a child is a merge, of the proof alone.
+    /// Whether a child is a merge, of a single proof.
     pub(super) of_merges: bool,
 }
 
@@ -48,14 +48,14 @@ impl Case {
         }
     }
 
-    /// The members that sign child c.
+    /// Returns the members that sign child c.
     fn members(&self, c: usize) -> std::ops::Range<usize> {
         let signatures = self.child.signatures;
         let step = signatures.div_ceil(OVERLAP);
         c * step..c * step + signatures
     }
 
-    /// Validators that the case needs.
+    /// Returns the number of validators that the case needs.
     pub(super) fn validators(&self) -> usize {
         self.members(self.children.saturating_sub(1)).end
     }
@@ -86,7 +86,7 @@ pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Made> {
     let parts: Vec<ProofPart<'_>> = parts
         .map(|(signers, proof)| ProofPart { signers, proof })
         .collect();
-    // The first run makes the circuits.
+    // The first run builds the circuits.
     let merge = Runs::warm(runs, || {
         let clock = Clock::start();
         let exec = exec.with_watch(&clock);

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// The slot that all sign in.
 pub(super) const SLOT: u32 = 1;
 
-/// What they sign.
+/// The signed message.
 pub(super) const MESSAGE: [u8; 32] = [7; 32];
 
 /// As many validators as the largest case has signatures.
@@ -42,14 +42,14 @@ impl World {
         Ok(World { keys, signatures })
     }
 
-    /// Some of the validators as signers.
+    /// Returns some of the validators as signers.
     pub(super) fn signers(&self, members: Range<usize>) -> Bitfield {
         let mut signers = Bitfield::new(self.keys.len());
         signers.set_range(members);
         signers
     }
 
-    /// The signatures of the first `count`.
+    /// Returns the first `count` signatures.
     pub(super) fn signed(&self, count: usize) -> Vec<Signed<'_>> {
         let signed = (0u32..).zip(&self.signatures[..count]);
         signed
@@ -60,7 +60,7 @@ impl World {
             .collect()
     }
 
-    /// The same to be verified one by one.
+    /// Returns the same, to be verified one by one.
     pub(super) fn items(&self, count: usize) -> Vec<Item<'_>> {
         let pairs = self.keys.iter().zip(&self.signatures[..count]);
         pairs

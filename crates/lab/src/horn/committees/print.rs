@@ -41,7 +41,7 @@ pub(super) fn sizes_text(layout: &Layout) -> String {
     )
 }
 
-/// A probability with two digits.
+/// Formats a probability with two digits.
 pub(super) fn probability(p: f64) -> String {
     match p {
         0.0 => "0".into(),

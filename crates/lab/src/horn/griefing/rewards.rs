@@ -1,7 +1,8 @@
-//! What attackers cost whom, by the blocks of simulated slots with them and without.
+//! The cost of attacks to each party, from the blocks of simulated slots with and without them.
 //!
-//! Each attacker is a fault of a scenario. The same slots are run with the same seed once without it and once with
-//! it, with the roles of the protocol in every node, and both are paid for by one schedule.
+//! Each attacker is a fault of a scenario. The same slots run with the same seed, once without it and
+//! once with it, with the protocol's roles in every node, and rewards for both are computed by one
+//! schedule.
 
 use crate::error::Result;
 use crate::machine::Machine;
@@ -25,17 +26,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Validators of the network that the base reward follows from: Horn's.
+/// Validators of the network from which the base reward is computed: Horn's.
 const NETWORK_VALIDATORS: u64 = 1 << 20;
-/// Wei of a gwei.
+/// Wei per gwei.
 const GWEI: f64 = 1e9;
-/// Slots before an attack and after it, for what is left out to come later.
+/// Slots before and after an attack, so that omitted votes can be included later.
 const BEFORE: u64 = 1;
 const AFTER: u64 = 2;
 
-/// ETH at stake of each validator where nothing else is asked for.
+/// Default ETH at stake of each validator.
 const INCREMENTS: u32 = 32;
-/// The scenario where no other is asked for.
+/// Default scenario.
 const SCENARIO: &str = "horn-griefing";
 
 /// Options of the rewards.
@@ -69,7 +70,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Refuses what only the rewards use: clap does not ask for `--rewards` where another option excludes it.
+    /// Rejects options that only the rewards use: clap does not require `--rewards` where another
+    /// option excludes it.
     pub(super) fn check_unused(&self) -> Result<()> {
         check_unused(
             "rewards",
@@ -84,14 +86,14 @@ impl Options {
     }
 }
 
-/// When an attack lasts.
+/// Duration of an attack.
 #[derive(Clone, Copy, Debug)]
 enum Lasts {
     /// In all slots but the first and the last ones.
     Most,
     /// In one slot.
     Once,
-    /// As the fault says.
+    /// As specified by the fault.
     Itself,
 }
 
@@ -99,16 +101,16 @@ enum Lasts {
 #[derive(Clone, Debug)]
 struct Attack {
     name: String,
-    /// Values in place of the scenario's.
+    /// Overrides of the scenario's values.
     set: Vec<String>,
     fault: String,
     lasts: Lasts,
 }
 
-/// Name, a value in place of the scenario's, fault, and when it lasts.
+/// Name, an override of the scenario's values, fault, and duration.
 type Standard = (&'static str, Option<&'static str>, &'static str, Lasts);
 
-/// A third of the nodes, all who serve at one post, or as many as show what they gain.
+/// A third of the nodes, all servers of one post, or as many as it takes to show their gain.
 const STANDARD: [Standard; 11] = [
     (
         "aggregators drop a tenth of the votes",
@@ -178,7 +180,7 @@ const STANDARD: [Standard; 11] = [
     ),
 ];
 
-/// The fields of a schedule: in a file with the names of the specification, in a report with ours.
+/// The fields of a schedule: in a file under the names of the specification, in a report under ours.
 #[derive(Serialize, Deserialize)]
 #[serde(
     remote = "Schedule",
@@ -208,11 +210,11 @@ struct Fields {
     head_slots_max: u64,
 }
 
-/// A schedule that is read and written.
+/// A schedule that can be read and written.
 #[derive(Serialize, Deserialize)]
 struct ScheduleFields(#[serde(with = "Fields")] Schedule);
 
-/// The schedule of a file, or Altair's.
+/// Returns the schedule in a file, or Altair's.
 fn schedule(path: Option<&Path>) -> anyhow::Result<Schedule> {
     let ScheduleFields(schedule) = match path {
         Some(path) => yaml::read(path).map_err(|error| anyhow::anyhow!("{error}"))?,
@@ -222,17 +224,17 @@ fn schedule(path: Option<&Path>) -> anyhow::Result<Schedule> {
     Ok(schedule)
 }
 
-/// What an attack came to.
+/// The result of an attack.
 #[derive(Debug)]
 struct Case {
     name: String,
-    /// As a scenario has it; none without an attacker.
+    /// As in a scenario; none without an attacker.
     fault: Option<String>,
     set: Vec<String>,
     harm: Harm,
 }
 
-/// A run that is to be made: with the values and the fault in place of the scenario's.
+/// A run to be made, with the overrides and the fault applied to the scenario.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
     set: Vec<String>,
@@ -240,7 +242,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The scenario, and its parameters of Horn.
+    /// Loads the scenario and its parameters of Horn.
     fn load(&self, args: &Options) -> Result<Scenario> {
         let mut changes = Vec::new();
         let fault = self
@@ -262,7 +264,7 @@ impl Asked {
     }
 }
 
-/// Ends a run when its real time is over.
+/// Ends a run when its wall time is over.
 struct Clock {
     began: Instant,
     wall_max: Duration,
@@ -288,7 +290,7 @@ fn simulate(scenario: &Scenario, seed: u64) -> anyhow::Result<HornRun> {
     Ok(horn::run(scenario, horn, seed, &mut clock)?)
 }
 
-/// The attackers that are asked for, each with its time.
+/// Returns the requested attackers, each with its duration.
 fn attacks(args: &Options) -> Result<Vec<Attack>> {
     let own = args.fault.iter().map(|fault| Attack {
         name: fault.clone(),
@@ -329,7 +331,7 @@ fn attacks(args: &Options) -> Result<Vec<Attack>> {
     Ok(attacks)
 }
 
-/// Slots of a run, and milliseconds of each.
+/// Returns the slots of a run, and the milliseconds of each.
 fn slots(scenario: &Scenario) -> Result<(u64, u64)> {
     let Protocol::Horn(chosen) = &scenario.protocol else {
         return Ok((0, 0));
@@ -338,7 +340,7 @@ fn slots(scenario: &Scenario) -> Result<(u64, u64)> {
     Ok((chosen.slots.into(), timing.slot_ms()))
 }
 
-/// Runs everything that is to be compared, each once.
+/// Simulates everything that is to be compared, each run once.
 fn simulate_all(
     args: &Options,
     common: &Common,
@@ -390,7 +392,7 @@ fn simulate_all(
     Ok(runs?)
 }
 
-/// Every attacker beside the run without it, which comes first.
+/// Returns every attacker next to the run without it, which comes first.
 fn cases(args: &Options, common: &Common, schedule: Schedule) -> Result<Vec<Case>> {
     let attacks = attacks(args)?;
     let runs = simulate_all(args, common, &attacks)?;
@@ -404,7 +406,7 @@ fn cases(args: &Options, common: &Common, schedule: Schedule) -> Result<Vec<Case
         let (honest, attacked) = (at(None), at(fault.cloned()));
         let increments = vec![args.increments; attacked.attackers.len()];
         let all = NETWORK_VALIDATORS * u64::from(args.increments);
-        // What is timely counts from the first block that can have a vote.
+        // Timeliness counts from the first block that can include a vote.
         let schedule = schedule.later_by(attacked.inclusion_slots_min.saturating_sub(1));
         let ledger = Ledger::new(schedule, &increments, all)?;
         cases.push(Case {
@@ -429,7 +431,7 @@ fn cases(args: &Options, common: &Common, schedule: Schedule) -> Result<Vec<Case
     Ok(cases)
 }
 
-/// Values in place of the scenario's, after a name.
+/// Formats overrides of the scenario's values, to follow a name.
 fn with(set: &[String]) -> String {
     set.iter().map(|set| format!(", {set}")).collect()
 }
@@ -456,12 +458,12 @@ pub(super) fn run(args: &Options, common: &Common) -> Result<()> {
     sink.write(&report.object(&machine, "modelled", &config, fields)?)
 }
 
-/// Gwei, without a negative zero.
+/// Converts to gwei, without a negative zero.
 fn gwei(wei: i128) -> f64 {
     wei as f64 / GWEI + 0.0
 }
 
-/// What stands for a factor: a dash where there is no harm, words where it has no bound.
+/// Formats a factor: a dash where there is no harm, words where it is unbounded.
 fn factor(harm: &Harm) -> String {
     match harm.factor() {
         Some(0.0) => "-".into(),
@@ -509,7 +511,7 @@ fn case_json(case: &Case) -> Value {
     })
 }
 
-/// The scenario, the schedule and the balances.
+/// Returns the scenario, the schedule and the balances.
 fn config_json(args: &Options, schedule: &Schedule) -> Value {
     let mut config = json!(ScheduleFields(*schedule));
     config["scenario"] = json!(args.scenario);

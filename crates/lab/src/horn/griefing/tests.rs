@@ -51,10 +51,10 @@ fn a_few_cells_show_the_table() {
     assert_close(1, found, [0.6, 0.6, 0.6, 0.6, 0.6, 0.0]);
 }
 
-/// Within 0.3 points, but where half of the aggregators or more must be malicious for a loss at
-/// 30 % of the voters or 50 % of the aggregators: there the table, a sample of sixty cells, is up
-/// to a point of noise away from the expectation. The quick tier draws a fourteenth of the cells, in
-/// which what a quorum loses, seldom and then much, may be missing.
+/// Within 0.3 points, except where a loss at 30 % of the voters or 50 % of the aggregators requires
+/// half of the aggregators or more to be malicious: there the table, a sample of sixty cells, is up to
+/// a point of noise away from the expectation. The quick tier draws a fourteenth of the cells, which
+/// may not include the rare but large losses of a quorum.
 #[test]
 fn many_cells_give_the_table() {
     let soak = cfg!(feature = "soak");

@@ -1,4 +1,4 @@
-//! Bytes of messages that are really made: the protocol's own encoders over drawn participation.
+//! Bytes of messages that are actually built: the protocol's own encoders over drawn participation.
 
 use super::Args;
 use crate::attack::{AttackedCell, Play, Setting};
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// Bytes of a set of messages under each way to write supports.
+/// Bytes of a set of messages under each encoding of supports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Encoded {
     /// Whether the messages are collections.
@@ -26,9 +26,9 @@ pub(super) struct Encoded {
     /// Raw, with the greatest multiplicities.
     pub(super) raw_bytes: u64,
     pub(super) rice_bytes: u64,
-    /// Of these, codes of supports.
+    /// The part of these bytes that encodes supports.
     pub(super) rice_support_bytes: u64,
-    /// Rice with the slot before as context.
+    /// Rice with the previous slot as context.
     pub(super) chain_bytes: u64,
     pub(super) chain_support_bytes: u64,
 }
@@ -54,18 +54,18 @@ pub(super) struct Blocks {
     pub(super) chain_bytes: u64,
 }
 
-/// What the collections of a committee hold.
+/// What the collections of a committee contain.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Content {
-    /// Each its own part of the votes: the share that it misses.
+    /// Each has its own part of the votes: the share that it misses.
     Misses(f64),
     /// The sum of aggregates that miss this share, by the configured cover.
     Covered(f64),
-    /// The same under a griefing attack, each group of Eve's voters dropping what it pays for.
+    /// The same under a griefing attack, each group of Eve's voters dropping the votes that it pays for.
     Attacked(Setting),
 }
 
-/// The three ways to write a support.
+/// The three encodings of a support.
 struct Formats {
     raw: WireFormat,
     rice: WireFormat,
@@ -100,7 +100,7 @@ fn vote() -> Vote {
     }
 }
 
-/// Bytes of `message` less those of its support's code, given the bytes under raw planes.
+/// Returns the bytes of the support's code in `message`, given the bytes under raw planes.
 fn support_bytes(message: usize, raw_message: usize, raw_support: &Support) -> u64 {
     let raw_code = alphorn_types::support_code::HEADER_BYTES
         + raw_support.planes_count() * raw_support.len().div_ceil(8);
@@ -204,11 +204,11 @@ pub(super) struct Drawn {
     pub(super) blocks: Blocks,
 }
 
-/// One committee's collections with what the chain shows of the slot before.
+/// One committee's collections with what the chain shows of the previous slot.
 struct Committee {
     before: Bitfield,
     bytes: Encoded,
-    /// The collections that a block can take.
+    /// The collections that a block can include.
     kept: Vec<Aggregate>,
 }
 
@@ -247,7 +247,7 @@ fn committee(
     let before = flipped(&online, args.flip, &mut draw);
     let mut bytes = Encoded::default();
     let mut kept = Vec::new();
-    // A block takes the committees in turn.
+    // A block takes committees in round-robin order.
     let committees = usize::from(network.layout.committees());
     let kept_max = usize::from(config.collections_per_block_max).div_ceil(committees);
     let sum = match content {
@@ -287,7 +287,7 @@ fn committee(
     }
 }
 
-/// What every collector of a committee makes of its aggregates.
+/// Returns the collections that every collector of a committee makes of its aggregates.
 fn cover_committee(
     network: &Network,
     config: &Config,
@@ -322,7 +322,7 @@ fn cover_committee(
     join(&network.layout, c, &cells)
 }
 
-/// A support as long as `support`, with every multiplicity at `max`: the most that raw planes cost.
+/// Returns a support of the same length with every multiplicity at `max`: the maximum cost of raw planes.
 fn greatest(support: &Support, max: u8) -> Support {
     let plane = Bitfield::ones(support.len());
     let planes = u8::BITS - max.leading_zeros();
@@ -357,7 +357,7 @@ fn encode_collection(
     }
 }
 
-/// Blocks of as many collections as fit, of the committees in turn.
+/// Builds blocks of as many collections as fit, from the committees in turn.
 fn block(committees: &[Committee], config: &Config, formats: &Formats) -> anyhow::Result<Blocks> {
     let references = |_: &Vote, c: u16| Some(committees[usize::from(c)].before.clone());
     let entries: Vec<Entry> = (0..usize::from(config.collections_per_block_max))

@@ -1,4 +1,4 @@
-//! Bytes by formula: no message is made.
+//! Bytes by formula: no message is built.
 
 use alphorn_proto::horn::Config;
 use alphorn_proto::wire::{ENTRY_HEAD_BYTES, HEADER_BYTES, VOTE_BYTES, WireFormat};
@@ -8,20 +8,20 @@ use alphorn_types::{Cell, Layout};
 /// Bytes of the fields that do not depend on a committee's size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields {
-    /// What Horn's proposal counts besides bits: the inner and the envelope signature.
+    /// What Horn's proposal counts in addition to bits: the inner and the envelope signature.
     signatures: u64,
-    /// Fields of an aggregate besides the bits of its support.
+    /// Fields of an aggregate other than the bits of its support.
     aggregate: u64,
-    /// Fields of a collection besides the bits of its support.
+    /// Fields of a collection other than the bits of its support.
     collection: u64,
-    /// Fields of a block entry besides the bits of its support.
+    /// Fields of a block entry other than the bits of its support.
     entry: u64,
-    /// Fields of a block besides its entries.
+    /// Fields of a block other than its entries.
     block: u64,
 }
 
 impl Fields {
-    /// The fields of a format whose evidence has a fixed length.
+    /// Returns the fields of a format whose evidence has a fixed length.
     pub(super) fn of(format: &WireFormat) -> Self {
         let proof = format.selection_proof_bytes.unwrap_or(0);
         let (evidence, envelope) = (format.evidence(2).max_bytes(), format.duty_signature_bytes);
@@ -49,7 +49,7 @@ pub(super) struct Formula {
     pub(super) full_bytes: u64,
 }
 
-/// Binary planes of multiplicities up to `m`.
+/// Returns the number of binary planes for multiplicities up to `m`.
 pub(super) fn planes(m: u8) -> u64 {
     u64::from(u8::BITS - m.leading_zeros())
 }
@@ -58,8 +58,8 @@ fn bits_bytes(members: u32) -> u64 {
     u64::from(members.div_ceil(8))
 }
 
-/// The messages of groups of these sizes. Apart from its bits a message has `signatures` bytes as Horn counts
-/// them, and `fields` in full.
+/// Returns the messages of groups of these sizes. Apart from its bits a message has `signatures` bytes
+/// as Horn counts them, and `fields` in full.
 fn total(
     groups: impl Iterator<Item = u32>,
     senders: u16,
@@ -82,7 +82,7 @@ fn total(
     formula
 }
 
-/// Aggregates of all cells of the first `committees`, from `senders` each.
+/// Returns the aggregates of all cells of the first `committees`, from `senders` each.
 pub(super) fn aggregates(
     layout: &Layout,
     committees: u16,
@@ -97,7 +97,7 @@ pub(super) fn aggregates(
     total(groups, senders, 1, fields.signatures, fields.aggregate)
 }
 
-/// Collections of all committees, from `senders` each, in `planes` planes.
+/// Returns the collections of all committees, from `senders` each, in `planes` planes.
 pub(super) fn collections(layout: &Layout, senders: u16, planes: u64, fields: &Fields) -> Formula {
     let groups = (0..layout.committees()).map(|c| layout.committee_len(c));
     total(
@@ -113,13 +113,13 @@ pub(super) fn collections(layout: &Layout, senders: u16, planes: u64, fields: &F
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockFormula {
     pub(super) entries: u64,
-    /// The entries alone, as Horn counts them.
+    /// Only the entries, as Horn counts them.
     pub(super) entries_bytes: u64,
-    /// With header and signature.
+    /// Including header and signature.
     pub(super) block_bytes: u64,
 }
 
-/// As many entries as a block may have, of the committees in turn, while they fit the cap.
+/// Builds a block of as many entries as it may have, from the committees in turn, while they fit the cap.
 pub(super) fn block(config: &Config, fields: &Fields) -> BlockFormula {
     let layout = &config.layout;
     let planes = planes(config.multiplicity_max);

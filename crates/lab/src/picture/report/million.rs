@@ -1,4 +1,4 @@
-//! What is drawn of a measured slot: a million post-quantum votes in one proof.
+//! Selects what to draw of a measured slot: a million post-quantum votes in one proof.
 
 use super::super::{Level, Slot};
 use super::{fan_out, list, number, sequence, size, whole, word};
@@ -77,7 +77,7 @@ impl Step {
     }
 }
 
-/// Mean bytes of a kind of message that was published in a stage.
+/// Returns the mean bytes of a kind of message published in a stage.
 fn each_bytes(slot: &Value, stage: &str, kind: &str) -> Option<f64> {
     let mut stages = list(slot, "traffic")?.iter();
     let sent = stages.find(|of| of["stage"] == stage)?;
@@ -85,7 +85,7 @@ fn each_bytes(slot: &Value, stage: &str, kind: &str) -> Option<f64> {
     Some(number(sent, "bytes")? / number(sent, "messages")?)
 }
 
-/// What is drawn of a measured slot of three levels and its block.
+/// The drawn parts of a measured slot of three levels and its block.
 struct Measured {
     groups: u64,
     cells: u64,

@@ -19,7 +19,7 @@ fn the_picture_of_the_readme_is_drawn_from_the_recorded_run() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/img/million.svg");
     assert_eq!(std::fs::read_to_string(path).unwrap(), drawn);
     assert!(!drawn.contains("var(") && drawn.contains("1,048,576 votes"));
-    // Without a figure there is no picture with a hole.
+    // If a figure is missing there is no picture, rather than one with a gap.
     let mut less = result("million-pq.json");
     less["runs"][0]["block"] = Value::Null;
     assert!(million(&less, &result("million-pq-verify.json")).is_err());
@@ -43,7 +43,7 @@ fn compare_has_a_picture_of_each_scheme_at_the_same_committees() {
         assert_eq!(slot.pays.len(), 4);
         assert!(slot.end_s() > 0.0);
     }
-    // Cells are merged to three groups, and these to a committee.
+    // Cells are merged into three groups, and these into a committee.
     let names: Vec<&str> = slots[2]
         .levels
         .iter()

@@ -1,4 +1,4 @@
-//! Aggregates of BLS: one signature with the sum of the signers' keys, which is the sum of their votes.
+//! BLS aggregates: one signature with the sum of the signers' keys, which equals the sum of their votes.
 
 use super::world::{Ballot, Voting};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! What the rules came to, as counts, as a table and as JSON.
+//! The results of the rules, as counts, as a table and as JSON.
 
 use crate::attack::{Covering, Play, Setting, Tally};
 use crate::report::columns;
@@ -12,7 +12,7 @@ pub(super) struct Case {
     pub(super) tally: Tally,
 }
 
-/// Where the rule `union` lost most, if it was tried.
+/// Returns the play in which the rule `union` lost most, if it was tried.
 fn worst_union(cases: &[Case]) -> Option<&Tally> {
     let unions = cases.iter().filter(|case| case.rule.is_union());
     unions
@@ -20,7 +20,7 @@ fn worst_union(cases: &[Case]) -> Option<&Tally> {
         .max_by_key(|tally| tally.lost)
 }
 
-/// Why the slot failed, if it did: a signature does not verify, or the union lost a vote.
+/// Returns why the slot failed, if it did: a signature does not verify, or the union lost a vote.
 pub(super) fn failure(cases: &[Case]) -> Option<String> {
     let refused: u64 = cases.iter().map(|case| case.tally.refused).sum();
     if refused > 0 {

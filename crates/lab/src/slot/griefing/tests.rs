@@ -16,7 +16,7 @@ fn args(options: &[&str]) -> Args {
     cli.unwrap_or_else(|error| panic!("{error}")).args
 }
 
-/// The cases of a run, by play.
+/// Returns the cases of a run, by play.
 fn cases(options: &[&str]) -> Vec<Vec<Case>> {
     let args = args(options);
     let plan = plan(&args).unwrap();
@@ -76,7 +76,7 @@ fn eve_takes_votes_from_the_best_aggregate_and_none_from_the_union() {
     assert_eq!(best1.counted, 512 - best1.lost, "her votes are in");
 }
 
-/// The union of lists, as collectors of every scheme but BLS make it without a proof below.
+/// The union of lists, as made by collectors of every scheme but BLS without a proof below.
 #[test]
 fn lists_unite_and_lose_nothing() {
     let found = cases(&[
@@ -100,8 +100,8 @@ fn lists_unite_and_lose_nothing() {
     }
 }
 
-/// Two kinds of rivals in one cell: honest aggregates, and those with three voters more and two victims less.
-/// All are proofs, and what the collector makes of one of each is their merge.
+/// Two kinds of rivals in one cell: honest aggregates, and those with three voters more and two victims
+/// less. All are proofs, and the collector merges one of each.
 #[test]
 fn proofs_merge_to_the_union_and_the_best_one_alone_loses_the_victims() {
     let found = cases(&[
@@ -130,7 +130,7 @@ fn proofs_merge_to_the_union_and_the_best_one_alone_loses_the_victims() {
     assert_eq!((union.picks, union.counted, union.lost), (2, 8, 0));
 }
 
-/// The same through the roles: the collectors' own cover, job and messages, no draw.
+/// The same through the roles: the collectors' own cover, job and messages, without a draw.
 #[test]
 fn collectors_merge_the_proofs_of_rivals() {
     let options = [
@@ -146,7 +146,7 @@ fn collectors_merge_the_proofs_of_rivals() {
     let (_, scheme) = xmss::scheme(&args, &plan).unwrap();
     let mut horn = horn_config(&args, &plan, &scheme).unwrap();
     assert_eq!(horn.selection, Selection::Rank);
-    // Everybody aggregates, so that each side does.
+    // All validators aggregate, so that each side does.
     horn.levels[0].publishers = 8;
     let pool = crate::options::pool(2).unwrap();
     let (signers, registry) = xmss::keys(&args, &plan.layout, &pool, &mut Bars::new()).unwrap();
@@ -171,7 +171,7 @@ fn collectors_merge_the_proofs_of_rivals() {
         (8, 8),
         "none is lost"
     );
-    // One entry has all of them: a merge, as proofs of either side have not.
+    // One entry has all of them: a merge, since the proofs of either side do not.
     assert_eq!(outcome.block.entries, 1);
     let withheld = Failure::Unverified {
         cast: 8,
@@ -191,7 +191,7 @@ fn without_voters_there_is_nothing_to_lose() {
 
 #[test]
 fn a_union_that_loses_a_vote_fails() {
-    // Nobody honest is there to have the victims.
+    // There is no honest aggregator to include the victims.
     let options = ["--validators", "40", "--malicious", "1", "--cover", "union"];
     let args = args(&options);
     let report = Report::begin("slot", args.common.seed);

@@ -1,5 +1,5 @@
 //! Aggregates of schemes whose signatures do not add up: each validator signs once, and an aggregator
-//! makes of the votes what the scheme makes of them.
+//! combines the votes as the scheme does.
 
 use super::world::{Ballot, SLOT, Voting};
 use crate::error::Result;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 pub(super) struct Votes<S: Scheme> {
     scheme: S,
     keys: S::Keys,
-    /// By position of the epoch.
+    /// By position in the epoch.
     signatures: Vec<Bytes>,
 }
 
 impl<S: Scheme> Votes<S> {
-    /// All validators vote.
+    /// Lets all validators vote.
     pub(super) fn cast(
         scheme: S,
         registry: S::Registry,

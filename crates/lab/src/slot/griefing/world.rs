@@ -23,13 +23,13 @@ pub(super) trait Voting: Sync {
     /// The scheme.
     type S: Scheme;
 
-    /// The scheme.
+    /// Returns the scheme.
     fn scheme(&self) -> &Self::S;
 
-    /// The keys of the epoch.
+    /// Returns the keys of the epoch.
     fn keys(&self) -> &<Self::S as Scheme>::Keys;
 
-    /// What an aggregator makes of the votes of some positions of a statement, at least one.
+    /// Aggregates the votes of some positions of a statement, at least one.
     ///
     /// # Errors
     /// Those of [`Scheme::aggregate`].
@@ -40,14 +40,14 @@ pub(super) trait Voting: Sync {
     ) -> std::result::Result<Evidence, SchemeError>;
 }
 
-/// What is voted for, and by whom.
+/// The vote, and the validators in their committees.
 pub(super) struct Ballot {
     pub(super) assignment: Assignment,
     pub(super) message: [u8; 32],
 }
 
 impl Ballot {
-    /// The vote and the committees of a seed.
+    /// Builds the vote and the committees from a seed.
     pub(super) fn of(seed: u64, layout: Layout) -> Self {
         Ballot {
             assignment: committee::assignment(Epoch(0), &digest("mix", seed), layout),
@@ -81,7 +81,7 @@ impl<V: Voting> World<V> {
         })
     }
 
-    /// What each rule comes to against each play in a committee, `[play][rule]`.
+    /// Returns the results of each rule against each play in a committee, `[play][rule]`.
     pub(super) fn committee(
         &self,
         setting: &Setting,
@@ -89,7 +89,7 @@ impl<V: Voting> World<V> {
         rules: &[Covering],
         committee: u16,
     ) -> Result<Vec<Vec<Tally>>> {
-        // One draw for all plays: only what Eve does differs.
+        // One draw for all plays, so that only Eve's behaviour differs.
         let mut draw = Draw::new(self.seed, u64::from(committee));
         let cells: Vec<DrawnCell> = (0..self.layout.subcommittees())
             .map(|subcommittee| {
@@ -121,7 +121,8 @@ impl<V: Voting> World<V> {
         }
     }
 
-    /// Every aggregate of every play, once: witnesses say the same in each, and often as one another.
+    /// Makes every aggregate of every play once: witnesses publish the same in each play, and often the
+    /// same as one another.
     fn aggregates(&self, cells: &[DrawnCell], plays: &[Play]) -> Result<Made> {
         let mut wanted: BTreeMap<Key, (Statement, Bitfield)> = BTreeMap::new();
         for cell in cells {
@@ -166,7 +167,7 @@ impl<V: Voting> World<V> {
             tally.aggregates += verdicts.good.len() as u64;
             tally.refused += verdicts.refused();
             tally.verify_aggregates_s += verdicts.seconds;
-            // Who does not verify is not heard.
+            // An aggregate that does not verify is ignored.
             let all = aggregates.into_iter().zip(evidence).zip(&verdicts.good);
             let heard = all.filter(|(_, good)| **good).map(|(heard, _)| heard);
             let (aggregates, evidence) = heard.unzip();
@@ -190,7 +191,7 @@ impl<V: Voting> World<V> {
         }
     }
 
-    /// A collection by a rule, and what it lost.
+    /// Makes a collection by a rule, and returns it with its losses.
     fn collect(
         &self,
         rule: Covering,
@@ -252,7 +253,7 @@ impl<V: Voting> World<V> {
     }
 }
 
-/// A cell in which roles are dealt.
+/// A cell whose roles are assigned.
 struct DrawnCell {
     statement: Statement,
     /// First position in the committee.
@@ -263,11 +264,11 @@ struct DrawnCell {
 /// Cell and signers of an aggregate.
 type Key = (u32, Vec<u64>);
 
-/// Aggregates by what they say.
+/// Aggregates by content.
 type Made = BTreeMap<Key, Evidence>;
 
 impl DrawnCell {
-    /// What is published under a play. Who has no vote publishes nothing.
+    /// Returns what is published under a play. An aggregator without votes publishes nothing.
     fn aggregates(&self, play: Play) -> Aggregates {
         let mut aggregates = self.attacked.aggregates(play);
         aggregates.retain(|(_, signers)| signers.any());
@@ -279,14 +280,14 @@ impl DrawnCell {
     }
 }
 
-/// A cell with its verified aggregates and their evidence, side by side.
+/// A cell with its verified aggregates and their evidence, in matching order.
 struct Place<'a> {
     cell: &'a DrawnCell,
     aggregates: Aggregates,
     evidence: Vec<Evidence>,
 }
 
-/// What verification came to.
+/// The results of verification.
 struct Verdicts {
     good: Vec<bool>,
     seconds: f64,

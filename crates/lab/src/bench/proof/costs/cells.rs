@@ -1,7 +1,9 @@
 //! Evidence of cells as proofs: those of groups and committees are merges, that of a block is a bundle.
 //!
-//! Each is measured as it is made: a cell of signatures, a group of proofs of cells, a committee of merges, a
-//! block of merges of committees of 32,768 keys. Between the sizes that are measured lies a straight line.
+//! Each is measured as it is made: a cell of signatures, a group of proofs of cells, a committee of
+//! merges, a
+//! block of merges of committees of 32,768 keys. Costs between the measured sizes are interpolated
+//! linearly.
 
 use super::super::bundles::{self, SIGNATURES};
 use super::super::merges::{Case, measure as merge};
@@ -13,10 +15,11 @@ use alphorn_scheme::model::{EvidenceBytes, Merged, OpCost};
 use alphorn_scheme::{Layer, Op};
 use alphorn_xmss::{COMMITTEE_MAX, Xmss};
 
-/// Proofs of a merge: the fewest, as many as one takes, both sides of the step to two levels.
+/// Numbers of proofs in a merge: the minimum, the maximum that one takes, and both sides of the step to
+/// two levels.
 const MERGES: [usize; 4] = [2, 7, 8, 14];
 
-/// Merges that are measured: of proofs of cells, and of merges.
+/// Returns the merges that are measured: of proofs of cells, and of merges.
 pub(super) fn merges(wanted: &Wanted<'_>) -> Vec<Case> {
     let leaf = wanted.point(wanted.child());
     // Merges are all alike, however many signed.
@@ -31,14 +34,14 @@ pub(super) fn merges(wanted: &Wanted<'_>) -> Vec<Case> {
     MERGES.into_iter().flat_map(both).collect()
 }
 
-/// Operations whose rows are those of this module.
+/// Whether the rows of an operation come from this module.
 pub(super) fn replaces(op: Op) -> bool {
     matches!(op, Op::Aggregate | Op::VerifyAggregates)
 }
 
-/// What was measured.
+/// The measurements.
 pub(super) struct Measured {
-    /// Most signatures of a proof that merges.
+    /// Maximum number of signatures in a proof that merges.
     leaf_max: u64,
     leaves: Vec<Proved>,
     merges: Vec<Joined>,
@@ -78,13 +81,13 @@ impl Measured {
         })
     }
 
-    /// Nanoseconds to verify a merge, the slowest of those that were made.
+    /// Returns the nanoseconds to verify a merge, the slowest of those made.
     fn verify_ns(&self) -> u64 {
         let merges = self.merges.iter().map(|made| made.verify_ns);
         merges.max().unwrap_or(0)
     }
 
-    /// What merged evidence takes, the signatures in its message included.
+    /// Returns the cost of merged evidence, including the signatures in its message.
     pub(super) fn merged(&self, lists: &Lists) -> Merged {
         let bytes = self.bundles.iter().map(|made| made.bytes).max();
         Merged {
@@ -93,7 +96,7 @@ impl Measured {
         }
     }
 
-    /// Bytes: of cells those that were made, of what is above them the most of a merge.
+    /// Returns sizes in bytes: for cells those that were made, above them the maximum of a merge.
     pub(super) fn evidence(&self) -> Vec<EvidenceBytes> {
         let of = |layer, n, bytes| EvidenceBytes { layer, n, bytes };
         let leaves = self.leaves.iter();
@@ -134,7 +137,7 @@ impl Measured {
                 row(Op::VerifyCollections, n, n * signers, merged_ns);
             }
         }
-        // One piece is only looked at.
+        // A single piece is only checked.
         row(Op::Collect, 1, 0, self.verify_ns());
         for made in &self.merges {
             let ns = made.make_ns + made.verify_ns;

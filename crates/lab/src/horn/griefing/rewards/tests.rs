@@ -7,7 +7,7 @@ struct Cli {
     args: super::super::Args,
 }
 
-/// The options with a small network.
+/// Parses the options with a small network.
 fn cli(options: &[&str]) -> super::super::Args {
     let small = [
         "griefing",
@@ -53,7 +53,7 @@ fn the_standard_attackers_cost_what_they_take() {
         let found = cases.iter().find(|case| case.name == name);
         &found.unwrap_or_else(|| panic!("{name}")).harm
     };
-    // Without an attacker every vote counts, and nobody earns less than that.
+    // Without an attacker every vote counts, and no validator earns less than that.
     for name in ["nobody", "nobody, protocol.multiplicity_max=1"] {
         let nobody = of(name);
         assert_eq!((nobody.lost, nobody.late, nobody.attackers), (0, 0, 0));
@@ -106,7 +106,8 @@ fn own_attackers_take_the_place_of_the_standard_ones() {
     assert_eq!(names, ["nobody", fault]);
     let again = cases_of(&["--fault", fault, "--increments", "64"]);
     assert_eq!(once[1].harm.lost, again[1].harm.lost);
-    // Twice the stake is the root of two as much for an increment, of which everybody has two.
+    // Twice the stake earns the square root of two times as much per increment, and every validator has
+    // two.
     let wei = |cases: &[Case]| cases[1].harm.attackers_wei as f64;
     let ratio = wei(&again) / wei(&once);
     assert!(
