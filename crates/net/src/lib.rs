@@ -1,4 +1,4 @@
-//! Carries bytes between peers, and knows no message.
+//! Carries bytes between peers, without knowledge of their content.
 //!
 //! [`start`] opens the sockets and returns a [`Handle`], whose methods never block, and the [`Events`]. In between is
 //! one thread with libp2p: gossipsub for messages to everyone (every message waits for a verdict of the driver before

@@ -30,13 +30,13 @@ pub use shards::ShardSet;
 pub use task::CodeJob;
 pub use work::{CodeSize, Product, Work};
 
-/// Order in which a driver's queue to a peer is served, best first.
+/// Priority in a driver's send queue for a peer, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
-    /// HEADER, COMMITS, RANK, DONE, NEED and ASK: small, and what follows is worthless without.
+    /// HEADER, COMMITS, RANK, DONE, NEED and ASK: small, and what follows is useless without them.
     Control,
-    /// A piece that was asked for.
+    /// A requested piece.
     Answer,
     /// The first piece of a broadcast to a peer.
     First,
@@ -45,73 +45,74 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// Whether a message of this priority is a piece: it takes one of the peer's send slots until
-    /// [`Input::SendReady`].
+    /// Whether a message of this priority is a piece. A piece occupies one of the peer's send slots
+    /// until [`Input::SendReady`].
     pub const fn is_piece(self) -> bool {
         !matches!(self, Priority::Control)
     }
 }
 
-/// What happens to a machine.
+/// An input to the state machine.
 #[derive(Clone, Debug)]
 pub enum Input<C: Coding> {
     /// Broadcast a payload of this node.
     Publish {
-        /// What it is.
+        /// The subject.
         subject: Subject,
         /// The payload.
         payload: Bytes,
     },
-    /// A message of a peer.
+    /// A message from a peer.
     Message {
         /// The neighbour that sent it.
         from: Peer,
         /// The message.
         message: Message<C>,
     },
-    /// Bytes of a peer that [`Message::decode`] refused.
+    /// Bytes from a peer that [`Message::decode`] rejected.
     Malformed {
         /// The neighbour that sent them.
         from: Peer,
         /// Why.
         reason: Reject,
     },
-    /// A piece has left for the peer, or was dropped after [`Output::Cancel`]; exactly one for each
+    /// A piece has left for the peer, or was dropped after [`Output::Cancel`]. Exactly one for each
     /// [`Output::Send`] of a piece ([`Priority::is_piece`]), but none after [`Input::PeerDown`].
     SendReady {
         /// The peer.
         peer: Peer,
     },
-    /// A peer is connected.
+    /// A peer connected.
     PeerUp {
-        /// The peer, a number below `peers_max`, which is free again after [`Input::PeerDown`].
+        /// The peer, a number below `peers_max`. The number is free again after
+        /// [`Input::PeerDown`].
         peer: Peer,
     },
-    /// A peer is gone.
+    /// A peer disconnected.
     PeerDown {
         /// The peer.
         peer: Peer,
     },
-    /// A peer that is connected told in its handshake where this node stands in its order
-    /// ([`Broadcast::place_of`] on the other side). Holds for broadcasts that begin later.
+    /// A connected peer reported in its handshake this node's place in its order
+    /// ([`Broadcast::place_of`] on the other side). Applies to broadcasts that begin later.
     Placed {
         /// The peer.
         peer: Peer,
         /// The place.
         place: Place,
     },
-    /// A job ended; each [`Output::Spawn`] is answered by exactly one.
+    /// A job ended. Each [`Output::Spawn`] is answered exactly once.
     Finished {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What came of it; none if it was not run or failed.
+        /// Its result; none if it was not run or failed.
         product: Option<Product<C>>,
     },
-    /// The time given by `next_deadline` has come.
+    /// The time given by `next_deadline` has been reached.
     Deadline,
 }
 
-/// What a machine wants done.
+/// An effect requested by the state machine.
 #[derive(Clone, Debug)]
 pub enum Output<C: Coding> {
     /// Send a message to a peer.
@@ -120,50 +121,50 @@ pub enum Output<C: Coding> {
         peer: Peer,
         /// The message.
         message: Message<C>,
-        /// Its priority in the queue to the peer.
+        /// Its priority in the send queue for the peer.
         priority: Priority,
-        /// Rows that the machine itself combined for it, for whoever charges time
-        /// ([`CodeOp::RlncRecode`]); 0 = none.
+        /// Number of rows that the state machine itself combined for it, for drivers that charge
+        /// time ([`CodeOp::RlncRecode`]); 0 = none.
         ///
         /// [`CodeOp::RlncRecode`]: alphorn_scheme::model::CodeOp::RlncRecode
         drawn: u16,
     },
-    /// A peer needs no more of a broadcast: drop the pieces that still wait in the queue to it, each
-    /// with its [`Input::SendReady`].
+    /// A peer needs no more of a broadcast: drop the pieces still in its send queue, each with its
+    /// [`Input::SendReady`].
     Cancel {
         /// The peer.
         peer: Peer,
         /// The broadcast.
         id: Id,
     },
-    /// Run a job; its end comes back as [`Input::Finished`].
+    /// Run a job. Its result is returned as [`Input::Finished`].
     Spawn {
-        /// Its number, never given twice.
+        /// Its number, never reused.
         job: JobId,
-        /// From here on it has no value.
+        /// Time after which the result has no value.
         expires: Time,
-        /// What to do.
+        /// The work to do.
         work: Box<Work<C>>,
     },
-    /// A payload of another node is complete and checked; once for each.
+    /// A payload from another node is complete and verified. Emitted once per payload.
     Deliver {
         /// The broadcast.
         id: Id,
-        /// What it is.
+        /// The subject.
         subject: Subject,
         /// The payload.
         payload: Bytes,
     },
-    /// An own payload is signed and on its way.
+    /// An own payload is signed and being sent.
     Published {
         /// The broadcast.
         id: Id,
-        /// What it is.
+        /// The subject.
         subject: Subject,
     },
     /// An own payload cannot be broadcast.
     Unpublished {
-        /// What it is.
+        /// The subject.
         subject: Subject,
         /// Why.
         why: Unpublished,
@@ -175,14 +176,14 @@ pub enum Output<C: Coding> {
         /// How.
         reason: Reject,
     },
-    /// The source committed to something that is no payload; every honest node finds the same.
+    /// The source committed to something that is not a payload. Every honest node finds the same.
     InvalidSource(Box<Convicted>),
-    /// A broadcast ended incomplete: the source, or everybody who could have sent it on, withheld it.
-    /// That is no proof against anybody.
+    /// A broadcast ended incomplete: the source, or every peer that could have forwarded it,
+    /// withheld it. This proves nothing against anyone.
     Withheld {
         /// The broadcast.
         id: Id,
-        /// What it should have been; names the source.
+        /// The subject, which names the source.
         subject: Subject,
         /// The signed header.
         header: Bytes,
@@ -194,38 +195,38 @@ pub enum Output<C: Coding> {
         /// The headers.
         evidence: Evidence,
     },
-    /// How far a broadcast has come here, for traces.
+    /// Progress of a broadcast on this node, for traces.
     Progress {
         /// The broadcast.
         id: Id,
-        /// How far.
+        /// The step reached.
         step: Step,
     },
 }
 
-/// A source that committed to something that is no payload.
+/// Conviction of a source that committed to something that is not a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convicted {
     /// The broadcast.
     pub(crate) id: Id,
-    /// What it should have been; names the source.
+    /// The subject, which names the source.
     pub subject: Subject,
-    /// What is wrong.
+    /// What is wrong with the commitment.
     pub(crate) why: InvalidSource,
     /// The signed header.
     pub header: Bytes,
 }
 
-/// Why an own payload is not broadcast.
+/// Why an own payload was not broadcast.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unpublished {
-    /// It cannot be cut.
+    /// It cannot be split.
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// The subject was published before.
     #[error("the subject was published before")]
     Twice,
-    /// As many broadcasts as may are alive.
+    /// The maximum number of broadcasts is alive.
     #[error("as many broadcasts as may are alive")]
     LiveFull,
     /// It could not be signed or committed to.
@@ -233,7 +234,8 @@ pub enum Unpublished {
     Failed,
 }
 
-/// How far a broadcast has come; steps never go back, but for one that gave way and comes back.
+/// Progress of a broadcast. Steps never go back, except for a broadcast that was evicted and
+/// returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// The header is verified.
@@ -242,11 +244,11 @@ pub enum Step {
     First,
     /// Full rank.
     Full,
-    /// The payload is checked.
+    /// The payload is verified.
     Decoded,
-    /// The source committed to no payload.
+    /// The source did not commit to a payload.
     Invalid,
-    /// Its time is over, or it gave way to others; everything of it is freed.
+    /// It expired or was evicted, and all its memory is freed.
     Expired,
 }
 

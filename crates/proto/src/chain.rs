@@ -1,24 +1,26 @@
-//! The minimal chain that gives votes a message: blocks, votes included in them, justification and
-//! finalisation, and a fork choice.
+//! A minimal chain that votes can refer to: blocks, included votes, justification, finalisation and
+//! a fork choice.
 //!
-//! - A block has a header and collections of earlier slots. Genesis is the block of slot 0; the
+//! - A block has a header and collections from earlier slots. Genesis is the block of slot 0; the
 //!   proposer of slot s is validator s mod N.
-//! - A vote of slot s names its head, the highest checkpoint that is justified in the head's chain
-//!   (source), and the checkpoint (s, head) (target): each slot is a checkpoint.
-//! - A target is justified in a chain when signers of its vote *included in blocks of that chain*
-//!   weigh at least two thirds of all. If it is the slot right after its source, the source is final
-//!   (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot); likewise if it is two
-//!   slots after it and the slot between is justified in that chain (Gasper, Buterin and others, 2020,
-//!   definition 4.9 with k = 2). With full votes the block of slot s + 1 finalises slot s − 1; where
-//!   blocks include votes one slot later, so that a source is two slots old, slot s − 3.
-//! - The fork choice (`fork_choice.rs`) counts votes of two slots (LMD-GHOST with expiry), and a
-//!   [`Policy`] may do more.
+//! - A vote in slot s names its head, the highest justified checkpoint of the head's chain
+//!   (source), and the checkpoint (s, head) (target). Every slot is a checkpoint.
+//! - A target is justified in a chain when the signers of its vote *included in blocks of that
+//!   chain* hold at least two thirds of the total weight. If it is the slot right after its source,
+//!   the source is final (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot).
+//!   The same holds if it is two slots after the source and the slot in between is justified in
+//!   that chain (Gasper, Buterin and others, 2020, definition 4.9 with k = 2). With full votes the
+//!   block of slot s + 1 finalises slot s − 1; where blocks include votes one slot later, so that a
+//!   source is two slots old, it finalises slot s − 3.
+//! - The fork choice (`fork_choice.rs`) counts votes of two slots (LMD-GHOST with expiry). A
+//!   [`Policy`] may add to this.
 //!
-//! Validators weigh 1 each, or their balances ([`Weights`]), which are those of genesis. There is no
-//! state besides: no penalties, no entry or exit. The mix of an epoch is a digest of the last block before the epoch that precedes it, which
-//! the proposer of that block can grind: there is no RANDAO here.
+//! Validators weigh 1 each, or their genesis balances ([`Weights`]). There is no other state: no
+//! penalties, no entry or exit. The mix of an epoch is a digest of the last block before the
+//! preceding epoch, which the proposer of that block can grind: there is no RANDAO here.
 //!
-//! Nothing here verifies a signature: whoever inserts blocks and votes has done so.
+//! Nothing here verifies a signature. The caller must verify blocks and votes before inserting
+//! them.
 
 use alphorn_types::{Assignment, Bitfield, Layout, Slot, Supports, Validator};
 use std::borrow::Cow;
@@ -52,60 +54,62 @@ use fork_choice::LatestVotes;
 use policy::View;
 use room::{Room, included_bytes};
 
-/// Slots after which a collection can no longer be included in a block.
+/// Number of slots after which a collection can no longer be included in a block.
 pub const INCLUSION_SLOTS: u64 = 32;
 
-/// Most blocks that are neither final nor discarded. When there are as many, dead branches and then
-/// what lies deep below the head are given up (`fold.rs`): branches that parted 12,288 blocks ago or
-/// more, three days at 22 s a slot with a block in each.
+/// Maximum number of blocks that are neither final nor discarded. When it is reached, dead branches
+/// are dropped first, then everything deep below the head (`fold.rs`): branches that forked 12,288
+/// or more blocks ago, three days at 22 s per slot with a block in each.
 pub const UNFINALISED_BLOCKS_MAX: usize = 1 << 15;
 
-/// Most blocks of one slot. More than one is a proposer's equivocation; the bound keeps it from
-/// filling [`UNFINALISED_BLOCKS_MAX`]. A further one takes the room of the least of those on which nothing
-/// stands (`fold.rs`), whatever came first: the network may go on with any of them.
+/// Maximum number of blocks per slot. More than one is a proposer equivocation, and the bound keeps
+/// equivocations from filling [`UNFINALISED_BLOCKS_MAX`]. A further block replaces the one with the
+/// least weight among those without children (`fold.rs`), whichever came first, since the network
+/// may continue with any of them.
 pub const BLOCKS_PER_SLOT_MAX: usize = 16;
 
-/// Slots for which a vote may name a block although another one stands on it.
+/// Number of slots for which a vote may name a block that already has a child.
 ///
-/// Honest voters name the last block that they have. Who lacks a block that stood there for so long
-/// is behind: such a vote can be in no block of that chain, because its target is not, and it
-/// weighs only where the chain forks below it. Without the bound each of some thousand ancestors is
-/// a head of its own, and each ballot for one takes room.
+/// Honest voters name the last block they have. A voter that still lacks a child after this long is
+/// behind: no block of that chain can include its vote, because its target is not in the chain, and
+/// the vote counts only where the chain forks below it. Without the bound, each of about a thousand
+/// ancestors would be a separate head, and every ballot for one would take memory.
 pub(crate) const HEAD_LAG_SLOTS: u64 = 8;
 
-/// Positions of a committee whose votes a block includes, by committee.
+/// Committee positions whose votes a block includes, by committee.
 type Sets = BTreeMap<u16, Arc<Bitfield>>;
 
-/// The same of all votes, ascending: most blocks have one, and a map keeps room for eleven.
+/// The same for all votes, ascending. Most blocks have one vote, and a map would reserve space for
+/// eleven.
 type Included = Box<[(Vote, Sets)]>;
 
-/// A block in the chain, and what its chain has decided with it.
+/// A block of the chain, with what its chain has decided up to it.
 #[derive(Clone, Debug)]
 struct Node {
     header: Header,
     root: Root,
-    /// Index of the parent; none for the oldest block that is kept.
+    /// Index of the parent; none for the oldest block kept.
     parent: Option<usize>,
     /// Votes that the block itself includes.
     included: Included,
-    /// [`included_bytes`] of them.
+    /// [`included_bytes`] of those votes.
     bytes: usize,
-    /// What it included is forgotten.
+    /// The included signer sets have been dropped.
     folded: bool,
-    /// Another block of the slot came before.
+    /// Not the first block of its slot.
     further: bool,
-    /// Since which slot another block is known to stand on it.
+    /// Slot since which it has been known to have a child.
     built_on: Option<Slot>,
-    /// The highest justified checkpoint of the chain that ends here.
+    /// The highest justified checkpoint of the chain ending here.
     justified: Checkpoint,
-    /// The highest final checkpoint of the chain that ends here.
+    /// The highest final checkpoint of the chain ending here.
     finalised: Checkpoint,
-    /// Roots of the last blocks before the block's epoch and before the epoch that precedes it.
+    /// Roots of the last blocks before the block's epoch and before the preceding epoch.
     epoch_roots: [Root; 2],
 }
 
 impl Node {
-    /// Who of which committee is included with a vote.
+    /// Signers included with a vote, by committee.
     fn sets(&self, vote: &Vote) -> Option<&Sets> {
         let place = self
             .included
@@ -113,7 +117,7 @@ impl Node {
         place.ok().map(|place| &self.included[place].1)
     }
 
-    /// Forgets who signed what it includes.
+    /// Drops the included signer sets.
     fn fold(&mut self) {
         self.included = Included::default();
         self.bytes = 0;
@@ -121,27 +125,27 @@ impl Node {
     }
 }
 
-/// What the insertion of a block has changed.
+/// What changed when a block was inserted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inserted {
-    /// The highest justified checkpoint is another one.
+    /// The highest justified checkpoint changed.
     pub(crate) justified: bool,
-    /// The highest final checkpoint is another one; blocks beside its chain are gone.
+    /// The highest final checkpoint changed, and blocks outside its chain were removed.
     pub(crate) finalised: bool,
 }
 
-/// Blocks since the last final one, with the window of its ancestors that votes can still name.
+/// Blocks since the last final one, plus the window of its ancestors that votes can still name.
 #[derive(Clone, Debug)]
 pub struct Chain {
     layout: Layout,
     epoch_slots: u64,
-    /// In the order of insertion: a parent stands before its children.
+    /// In insertion order: a parent comes before its children.
     nodes: Vec<Node>,
     by_root: BTreeMap<Root, usize>,
-    /// How many blocks each slot has.
+    /// Number of blocks in each slot.
     in_slot: BTreeMap<Slot, usize>,
-    /// The block on which all stand that are neither final nor before the final one: the final one
-    /// itself, or a later one ([`fold`]).
+    /// The common ancestor of all blocks that are neither final nor before the final one: the final
+    /// block itself, or a later one ([`fold`]).
     base: Root,
     justified: Checkpoint,
     finalised: Checkpoint,
@@ -153,12 +157,12 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// A chain that begins with a genesis block whose body is `network_id`, SHA-256 of the
+    /// Creates a chain starting from a genesis block whose body is `network_id`, the SHA-256 of the
     /// canonical genesis parameters.
     ///
     /// # Panics
     ///
-    /// If an epoch has no slot.
+    /// If an epoch has no slots.
     pub fn new(network_id: [u8; 32], layout: Layout, epoch_slots: u64) -> Self {
         assert!(epoch_slots > 0, "an epoch has at least one slot");
         let header = Header {
@@ -202,19 +206,19 @@ impl Chain {
         }
     }
 
-    /// Keeps sets of signers from now on in a store that is shared with others.
+    /// Stores signer sets in a shared store from now on.
     pub(crate) fn lend_supports(&mut self, supports: Arc<Supports>) {
         self.supports = supports;
     }
 
-    /// The same with votes of unequal weight, for a chain that has seen none.
+    /// Sets unequal vote weights, for a chain that has seen no votes.
     #[must_use]
     pub(crate) fn with_weights(mut self, weights: Weights) -> Self {
         self.weights = weights;
         self
     }
 
-    /// The validator who proposes in `slot`.
+    /// Returns the validator that proposes in `slot`.
     pub fn proposer(&self, slot: Slot) -> Validator {
         // Below N, hence below 2^32.
         Validator((slot.0 % u64::from(self.layout.validators())) as u32)
@@ -230,9 +234,8 @@ impl Chain {
         self.finalised
     }
 
-    /// Inserts a block whose signature, body and evidence were verified. Its proposer is checked
-    /// here, and that its entries can be included
-    /// (`check_inclusion`).
+    /// Inserts a block whose signature, body and evidence have been verified. Checks its proposer
+    /// and whether its entries can be included (`check_inclusion`).
     ///
     /// # Errors
     ///
@@ -243,13 +246,13 @@ impl Chain {
         self.insert_under(header, entries, &|_| None)
     }
 
-    /// The same where validators have balances: `seats` tells who sits where, under the assignment
-    /// of a vote's epoch in its head's chain.
+    /// Like [`insert`](Self::insert), for validators with balances: `seats` gives the seating under
+    /// the assignment of a vote's epoch in its head's chain.
     ///
     /// # Errors
     ///
     /// As [`insert`](Self::insert), and [`Reject::UnknownBlock`] if weights are unequal and `seats`
-    /// does not know.
+    /// has no answer.
     pub(crate) fn insert_under(
         &mut self,
         header: Header,
@@ -265,8 +268,9 @@ impl Chain {
         Ok(inserted)
     }
 
-    /// The same of a block that was kept, however many its slot has: none of their children is there yet, so
-    /// nothing would say which of them the network went on with.
+    /// Like `insert_under`, for a block restored from storage, without the bound on blocks per
+    /// slot. Its children are not loaded yet, so nothing shows which block of the slot the network
+    /// built on.
     ///
     /// # Errors
     ///
@@ -298,8 +302,8 @@ impl Chain {
         Ok(inserted)
     }
 
-    /// Whether votes may have been included before in a block of the chain of which this is
-    /// forgotten.
+    /// Whether votes may already have been included in a block of the chain whose signer sets were
+    /// dropped.
     fn needs_folded(&self, parent: usize, included: &Included) -> bool {
         let Some(oldest) = included.iter().map(|(vote, _)| vote.slot).min() else {
             return false;
@@ -309,17 +313,17 @@ impl Chain {
         chain.any(|node| node.folded)
     }
 
-    /// Whether a block could be inserted, as far as its header tells.
+    /// Checks from its header alone whether a block could be inserted.
     ///
     /// # Errors
     ///
-    /// As [`insert`](Self::insert), but for the entries.
+    /// As [`insert`](Self::insert), except for the entries.
     pub(crate) fn check_header(&self, header: &Header) -> Result<(), Reject> {
         self.check_block(header, &header.root())?;
         self.check_slot(header.slot)
     }
 
-    /// Whether a slot has room for a block, or one that can make room.
+    /// Checks whether a slot has room for a block, or holds one that can be displaced.
     fn check_slot(&self, slot: Slot) -> Result<(), Reject> {
         let is_full = (self.in_slot.get(&slot)).is_some_and(|&n| n >= BLOCKS_PER_SLOT_MAX);
         if is_full && self.displaceable(slot).next().is_none() {
@@ -328,7 +332,7 @@ impl Chain {
         Ok(())
     }
 
-    /// The index of the parent of a block that could be inserted.
+    /// Returns the index of the parent if the block could be inserted.
     fn check_block(&self, header: &Header, root: &Root) -> Result<usize, Reject> {
         if self.by_root.contains_key(root) {
             return Err(Reject::Duplicate);
@@ -343,16 +347,16 @@ impl Chain {
         if header.slot <= self.nodes[parent].header.slot {
             return Err(Reject::InvalidBlock);
         }
-        // All blocks from the base on stand on it.
+        // All blocks after the base descend from it.
         if parent < self.base_index() {
             return Err(Reject::Conflicting);
         }
         Ok(parent)
     }
 
-    /// Whether votes can be included in a block of `slot` whose parent is `parent`: they are of
-    /// the last [`INCLUSION_SLOTS`] slots, consistent, and their target is in that chain, that is,
-    /// their head is its last block at or before their slot.
+    /// Checks whether votes can be included in a block of `slot` with parent `parent`. They must be
+    /// from the last [`INCLUSION_SLOTS`] slots and consistent, and their target must be in that
+    /// chain: their head must be its last block at or before their slot.
     ///
     /// # Errors
     ///
@@ -375,7 +379,7 @@ impl Chain {
         self.check_consistent(vote)
     }
 
-    /// The votes of a block's entries, if all of them can be included.
+    /// Returns the votes of a block's entries if all of them can be included.
     fn include(&self, header: &Header, entries: &[Entry]) -> Result<Included, Reject> {
         let mut included: BTreeMap<Vote, Sets> = BTreeMap::new();
         for entry in entries {
@@ -397,7 +401,7 @@ impl Chain {
         Ok(included.into_iter().collect())
     }
 
-    /// The block with what its chain has decided once it is part of it.
+    /// Builds the node, with what its chain has decided once the block is part of it.
     fn decide(
         &self,
         header: Header,
@@ -411,7 +415,7 @@ impl Chain {
         for (vote, sets) in &*included {
             let undecided = vote.target.slot > before.finalised.slot;
             if undecided && self.has_supermajority(parent, vote, sets, seats)? {
-                // Links in the order of their slots; both checkpoints only move up.
+                // Links in slot order; both checkpoints only move up.
                 let next = vote.source.slot.next();
                 let is_between = justified.slot == next && next.next() == vote.target.slot;
                 if next == vote.target.slot || is_between {
@@ -441,8 +445,8 @@ impl Chain {
         })
     }
 
-    /// Whether the signers of `vote` in the chain that ends at `parent`, with `sets` of a block on
-    /// top, are at least two thirds of all. Committees have no member in common, so their signers
+    /// Whether the signers of `vote` in the chain ending at `parent`, plus the `sets` of a block on
+    /// top, hold at least two thirds of the total weight. Committees are disjoint, so their signers
     /// add up.
     fn has_supermajority(
         &self,
@@ -474,7 +478,7 @@ impl Chain {
         Ok(self.weights.is_supermajority(weight))
     }
 
-    /// Takes over what the chain of a new block has decided.
+    /// Adopts what the chain of a new block has decided.
     fn advance(&mut self, index: usize) -> Inserted {
         let Node {
             justified,
@@ -494,10 +498,10 @@ impl Chain {
         }
     }
 
-    /// Drops blocks beside the final chain, and those of the final chain that no vote can name any
-    /// more. The highest justified checkpoint is then one of what is left.
+    /// Drops blocks outside the final chain, and blocks of the final chain that votes can no longer
+    /// name. The highest justified checkpoint is then one of those that remain.
     fn prune(&mut self) {
-        // A final block before the base changes nothing of what stands on that.
+        // A final block before the base does not affect anything above the base.
         let last = self.by_root.get(&self.finalised.root).copied();
         let Some(last) = last.filter(|&last| last >= self.base_index()) else {
             return;
@@ -510,7 +514,7 @@ impl Chain {
             let node = &self.nodes[i];
             index = node.parent.filter(|_| node.header.slot > horizon);
         }
-        // Parents stand before their children, so one pass finds all descendants.
+        // Parents come before their children, so one pass finds all descendants.
         for i in last + 1..self.nodes.len() {
             keep[i] = self.nodes[i].parent.is_some_and(|p| p >= last && keep[p]);
         }
@@ -521,7 +525,7 @@ impl Chain {
         self.justified = justified.max().unwrap_or(self.finalised);
     }
 
-    /// The index of the base. Those before it are final or were given up.
+    /// Returns the index of the base. Earlier blocks are final or were dropped.
     fn base_index(&self) -> usize {
         self.by_root.get(&self.base).copied().unwrap_or(0)
     }
@@ -530,7 +534,7 @@ impl Chain {
         self.by_root.get(root).map(|&index| &self.nodes[index])
     }
 
-    /// Nodes from `start` to the oldest ancestor that is kept.
+    /// Iterates from `start` to the oldest ancestor kept.
     fn walk(&self, start: Option<usize>) -> impl Iterator<Item = &Node> + '_ {
         let node = |index: usize| &self.nodes[index];
         std::iter::successors(start.map(node), move |n| n.parent.map(node))

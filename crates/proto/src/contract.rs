@@ -1,115 +1,116 @@
-//! The contract between a protocol and whoever drives it: one entry, one deadline, effects as data.
+//! The contract between a protocol and its driver: one entry point, one deadline, effects as data.
 //!
-//! A protocol is a state machine. It never blocks, never fails, reads no clock, no entropy and no
-//! file; the same inputs at the same times give the same outputs, byte for byte. So a run is a log
-//! of `(now, input)`: it can be recorded, replayed, shrunk and fuzzed, and the node and the
-//! simulator drive the same code.
+//! A protocol is a state machine. It never blocks, never fails, and reads no clock, entropy source
+//! or file. The same inputs at the same times give the same outputs, byte for byte. A run is
+//! therefore a log of `(now, input)` that can be recorded, replayed, shrunk and fuzzed, and the
+//! node and the simulator drive the same code.
 
 use crate::wire::{Reject, Root, Topic};
 use alphorn_scheme::{Bytes, Class, Group, JobId, Outcome, Product, SessionId, Work};
 use alphorn_types::{Slot, Time};
 use std::fmt;
 
-/// A peer, as a number that the driver gives it for the time of its connection.
+/// A peer, identified by a number that the driver assigns for the lifetime of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u64);
 
-/// A gossip message that waits for a [`Verdict`].
+/// A gossip message awaiting a [`Verdict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// What happens to a protocol.
+/// An input to a protocol.
 #[derive(Debug)]
 pub enum Input {
-    /// A peer's message on a topic. Its verdict is due within the driver's cache time.
+    /// A message from a peer on a topic. The verdict is due within the driver's cache time.
     Message {
-        /// The neighbour that handed it over, not its author.
+        /// The neighbour that forwarded it, not its author.
         from: Peer,
-        /// The topic it came on.
+        /// The topic it arrived on.
         topic: Topic,
-        /// Names it in the [`Output::Verdict`].
+        /// Identifies the message in [`Output::Verdict`].
         token: Token,
         /// The bytes.
         data: Bytes,
     },
-    /// A job ended; each [`Output::Spawn`] is answered by exactly one.
+    /// A job ended. Each [`Output::Spawn`] is answered exactly once.
     Finished {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// How.
+        /// Its outcome.
         outcome: Outcome<Product>,
     },
-    /// The time given by [`Protocol::next_deadline`] has come.
+    /// The time given by [`Protocol::next_deadline`] has been reached.
     Deadline,
-    /// A send slot to a peer is free.
+    /// A send slot for a peer is free.
     SendReady {
         /// The peer.
         peer: Peer,
     },
-    /// A peer is connected.
+    /// A peer connected.
     PeerUp {
         /// The peer.
         peer: Peer,
     },
-    /// A peer is gone.
+    /// A peer disconnected.
     PeerDown {
         /// The peer.
         peer: Peer,
     },
 }
 
-/// What a gossip network does with a message.
+/// What the gossip network should do with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// Forward it.
     Accept,
-    /// Drop it, nobody is to blame.
+    /// Drop it without blaming the sender.
     Ignore,
-    /// Drop it and hold it against whoever sent the packet.
+    /// Drop it and penalise the peer that sent the packet.
     Reject,
 }
 
 /// Two signed statements that no honest validator makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// The first that was accepted, as it was on the wire; of a vote, perhaps an aggregate that has it.
+    /// The statement accepted first, as received on the wire. For a vote it may be an aggregate
+    /// that contains it.
     pub first: Bytes,
-    /// The one that contradicts it.
+    /// The statement that contradicts it.
     pub second: Bytes,
 }
 
-/// A job that a protocol wants run.
+/// A job that a protocol requests.
 #[derive(Debug)]
 pub struct Spawn {
     /// Its number.
     pub job: JobId,
-    /// The session that it belongs to.
+    /// The session it belongs to.
     pub session: SessionId,
-    /// What it is about.
+    /// The group it concerns.
     pub group: Group,
     /// Its class.
     pub class: Class,
-    /// Latest finish that still meets the phase.
+    /// Latest finish time that still meets the phase.
     pub soft: Time,
-    /// From here on it has no value.
+    /// Time after which the result has no value.
     pub hard: Time,
-    /// What to do.
+    /// The work to do.
     pub work: Work,
 }
 
-/// What a protocol wants done.
+/// An effect requested by a protocol.
 #[derive(Debug)]
 pub enum Output {
-    /// Give a message to the gossip network.
+    /// Publish a message on the gossip network.
     Publish {
-        /// On which topic.
+        /// The topic.
         topic: Topic,
         /// The bytes.
         data: Bytes,
     },
-    /// Run a job; its end comes back as [`Input::Finished`].
+    /// Run a job. Its outcome is returned as [`Input::Finished`].
     Spawn(Spawn),
-    /// Give up the jobs of a session.
+    /// Abandon the jobs of a session.
     Cancel {
         /// The session.
         session: SessionId,
@@ -121,11 +122,11 @@ pub enum Output {
         /// The verdict.
         verdict: Verdict,
     },
-    /// The chain took a block, whatever the verdict on it: others may ask for it from now on.
+    /// The chain accepted a block, whatever its verdict. Peers may request it from now on.
     Imported {
         /// Its slot.
         slot: Slot,
-        /// Its name.
+        /// Its root.
         root: Root,
         /// Its bytes.
         data: Bytes,
@@ -141,15 +142,17 @@ pub enum Output {
     Evidence(Evidence),
 }
 
-/// A state machine under the contract.
+/// A state machine that implements the contract.
 pub trait Protocol {
-    /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
+    /// Handles an input. Time never goes backwards. Never blocks, never fails, and does O(message)
+    /// work.
     fn handle(&mut self, now: Time, input: Input);
 
-    /// The next effect, none when all are drained.
+    /// Returns the next effect, or none when all are drained.
     fn poll_output(&mut self) -> Option<Output>;
 
-    /// When [`Input::Deadline`] is due; pulled after each input, so no stale timer exists.
+    /// Time at which [`Input::Deadline`] is due. Polled after each input, so there are no stale
+    /// timers.
     fn next_deadline(&self) -> Option<Time>;
 }
 

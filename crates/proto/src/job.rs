@@ -1,4 +1,4 @@
-//! The protocol's own work on the lanes, beside that of its scheme and of its codes
+//! The protocol's own work on the lanes, in addition to that of its scheme and of its codes
 //! ([`crate::broadcast::CodeJob`]).
 
 use crate::horn::committee;
@@ -6,19 +6,19 @@ use alphorn_scheme::{Features, Foreign, Product, TaskError};
 use alphorn_types::{Epoch, Layout};
 use std::sync::Arc;
 
-/// Nanoseconds a validator and round of the swap-or-not shuffle, for the cost of [`AssignJob`]:
-/// 0.25 s for 2^20 validators and 90 rounds, measured by `horn::shuffle`'s own test on 2 GHz.
+/// Nanoseconds per validator and round of the swap-or-not shuffle, for the cost of [`AssignJob`]:
+/// 0.25 s for 2^20 validators and 90 rounds, measured by `horn::shuffle`'s own test at 2 GHz.
 const SHUFFLE_NS_PER_VALIDATOR: u64 = 240;
 
 /// Kind of [`AssignJob`] in [`Features`], above the kinds of a scheme.
 pub(crate) const KIND_ASSIGN: u16 = 0x100;
 
-/// Shuffle the validators of an epoch into committees.
+/// Shuffles the validators of an epoch into committees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssignJob {
     /// The epoch.
     pub epoch: Epoch,
-    /// 32 bytes that the chain supplies for the epoch.
+    /// 32 bytes supplied by the chain for the epoch.
     pub mix: [u8; 32],
     /// Committees and cells.
     pub layout: Layout,

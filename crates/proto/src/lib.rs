@@ -1,16 +1,16 @@
-//! Decides what each role of the protocol does next, and nothing else.
+//! Protocol logic: decides what each role does next, and performs no I/O.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`broadcast`] | coded broadcast: source, sink and relay of long messages |
 //! | [`chain`] | blocks, votes included in them, justification and finality |
-//! | `contract` | what a protocol and its driver say to each other |
-//! | [`horn`] | levels of aggregation, from single votes to one collection a committee |
+//! | `contract` | interface between a protocol and its driver |
+//! | [`horn`] | aggregation levels, from single votes to one collection per committee |
 //! | [`job`] | the protocol's own work on the lanes |
-//! | `maps` | maps of a node, most of which are empty |
-//! | [`rewards`] | what validators earn over the blocks of a run |
+//! | `maps` | per-node maps, most of them empty |
+//! | [`rewards`] | validator rewards over the blocks of a run |
 //! | [`slot`] | phases and deadlines of a slot |
-//! | [`wire`] | messages, their codec and their size limits |
+//! | [`wire`] | messages, their codec and size limits |
 #![forbid(unsafe_code)]
 
 pub mod broadcast;
@@ -26,10 +26,10 @@ pub mod wire;
 
 pub use contract::{Evidence, Input, Output, Peer, Protocol, Spawn, Token, Verdict};
 
-/// The codes, for drivers that are not to depend on them otherwise.
+/// Re-export of the codes, for drivers that should not depend on the crate directly.
 pub use alphorn_rlnc as rlnc;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example from the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,9 +1,9 @@
-//! Maps of a machine, most of which are empty: a million machines stand beside each other in a simulation.
+//! Helpers for per-node maps, most of which are empty: a simulation may hold a million nodes.
 
 use std::collections::BTreeMap;
 
-/// Forgets what stands before `first`. A map that is empty then keeps no room: splitting one allocates room for
-/// eleven entries, even where there are none.
+/// Drops entries before `first`. A map that becomes empty keeps no allocation: splitting one reserves space for eleven
+/// entries, even if there are none.
 pub(crate) fn forget_before<K: Ord, V>(map: &mut BTreeMap<K, V>, first: &K) {
     if map.first_key_value().is_some_and(|(key, _)| key < first) {
         *map = map.split_off(first);

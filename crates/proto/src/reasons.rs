@@ -1,4 +1,4 @@
-/// Names and indices of an enum of reasons, in the order of its variants, and a counter of them.
+/// Defines names and indices of an enum of reasons, in variant order, and a counter for them.
 #[macro_export]
 macro_rules! reasons {
     ($vis:vis $reason:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
@@ -24,7 +24,7 @@ macro_rules! reasons {
         $vis struct $counter([u32; $reason::NAMES.len()]);
 
         impl $counter {
-            /// Name and count of every reason, in the order of the reasons.
+            /// Iterates over the name and count of every reason, in order.
             $vis fn reasons(&self) -> impl Iterator<Item = (&'static str, u32)> {
                 $reason::NAMES.into_iter().zip(self.0)
             }

@@ -1,63 +1,62 @@
-//! What validators earn for votes, blocks, aggregates and collections, over the blocks of a run.
+//! Validator earnings from votes, blocks, aggregates and collections, over the blocks of a run.
 //!
-//! Votes and their inclusion are paid as in Altair (consensus-specs, `specs/altair/beacon-chain.md`:
-//! participation flags, `get_base_reward`, `get_flag_index_deltas`, `process_attestation`): a vote earns
-//! its weight of the base reward for a source, a target and a head that its chain agrees with, if it is
-//! included in time, in proportion to the stake that did the same; whose source or target is not
-//! credited pays as much. The proposer that includes a vote first gets a share of what it is worth.
+//! Votes and their inclusion are paid as in Altair (consensus-specs, `specs/altair/beacon-chain.md`: participation
+//! flags, `get_base_reward`, `get_flag_index_deltas`, `process_attestation`). A vote earns its weight of the base
+//! reward for a source, a target and a head that its chain agrees with, if it is included in time, in proportion to the
+//! stake that did the same. A validator whose source or target is not credited loses as much. The proposer that first
+//! includes a vote gets a share of its worth.
 //!
-//! Two things differ. There a validator votes once in an epoch, here in every slot, so that a vote is
-//! worth a part of the base reward ([`Schedule::votes_per_base_reward`]). And aggregators and collectors
-//! have a share of what they were the first to carry; Altair pays them nothing. The weights of
-//! [`Schedule::ALTAIR`] give them what it gives to the sync committee, which there is none of here: an
-//! assumption. Inactivity leaks and slashing are left out.
+//! There are two differences. In Altair a validator votes once per epoch, here in every slot, so a vote is worth a part
+//! of the base reward ([`Schedule::votes_per_base_reward`]). And aggregators and collectors get a share of what they
+//! were the first to carry; Altair pays them nothing. The weights of [`Schedule::ALTAIR`] give them the share of the
+//! sync committee, which does not exist here. This is an assumption. Inactivity leaks and slashing are left out.
 //!
-//! Amounts are in wei, so that the part of a vote is not lost to rounding.
+//! Amounts are in wei, so that the part for a vote is not lost to rounding.
 
 use crate::wire::Entry;
 use alphorn_types::{Slot, Validator};
 use std::collections::BTreeMap;
 
-/// Wei of a gwei.
+/// Wei per gwei.
 const GWEI: u128 = 1_000_000_000;
-/// Most increments of a validator (EIP-7251: 2,048 ETH).
+/// Maximum increments of a validator (EIP-7251: 2,048 ETH).
 pub const INCREMENTS_MAX: u32 = crate::chain::INCREMENTS_MAX as u32;
-/// Slots that are open at a time, at most: as many as blocks include votes of.
+/// Maximum number of open slots: as many as blocks include votes from.
 const SLOTS_OPEN_MAX: usize = crate::chain::INCLUSION_SLOTS as usize + 1;
 
-/// What is paid for what.
+/// The reward schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Weight of a right source (`TIMELY_SOURCE_WEIGHT`).
+    /// Weight of a correct source (`TIMELY_SOURCE_WEIGHT`).
     pub source_weight: u32,
-    /// Weight of a right target (`TIMELY_TARGET_WEIGHT`).
+    /// Weight of a correct target (`TIMELY_TARGET_WEIGHT`).
     pub target_weight: u32,
-    /// Weight of a right head (`TIMELY_HEAD_WEIGHT`).
+    /// Weight of a correct head (`TIMELY_HEAD_WEIGHT`).
     pub head_weight: u32,
-    /// Weight of the inclusion (`PROPOSER_WEIGHT`).
+    /// Weight of inclusion (`PROPOSER_WEIGHT`).
     pub proposer_weight: u32,
-    /// Weight of the aggregator that was the first to carry a vote.
+    /// Weight for the first aggregator to carry a vote.
     pub aggregator_weight: u32,
-    /// Weight of the collector that was.
+    /// Weight for the first collector to carry it.
     pub collector_weight: u32,
-    /// What all weights together are at most (`WEIGHT_DENOMINATOR`).
+    /// Maximum sum of all weights (`WEIGHT_DENOMINATOR`).
     pub weight_denominator: u32,
     /// `BASE_REWARD_FACTOR`.
     pub base_reward_factor: u64,
-    /// Gwei of an increment (`EFFECTIVE_BALANCE_INCREMENT`).
+    /// Gwei per increment (`EFFECTIVE_BALANCE_INCREMENT`).
     pub increment_gwei: u64,
-    /// Votes that a base reward is for: of a slot each, in an epoch of Altair.
+    /// Number of votes covered by a base reward: one per slot, over an Altair epoch.
     pub votes_per_base_reward: u32,
-    /// Slots after its own in which a vote is included in time for its source: the root of an epoch.
+    /// Number of slots within which a vote must be included to count for its source: the square root of an epoch.
     pub source_slots_max: u64,
-    /// The same for its target (`SLOTS_PER_EPOCH`).
+    /// The same for the target (`SLOTS_PER_EPOCH`).
     pub target_slots_max: u64,
-    /// The same for its head (`MIN_ATTESTATION_INCLUSION_DELAY`).
+    /// The same for the head (`MIN_ATTESTATION_INCLUSION_DELAY`).
     pub head_slots_max: u64,
 }
 
 impl Schedule {
-    /// Altair's, for votes in every slot of an epoch of 32.
+    /// Altair's schedule, for votes in every slot of an epoch of 32.
     pub const ALTAIR: Schedule = Schedule {
         source_weight: 14,
         target_weight: 26,
@@ -74,8 +73,8 @@ impl Schedule {
         head_slots_max: 1,
     };
 
-    /// The same for blocks that include votes so many slots later at the earliest, as those do whose
-    /// collections one piece of evidence proves.
+    /// The same for blocks that include votes at the earliest this many slots later, as when one piece of evidence
+    /// proves all collections of a block.
     #[must_use]
     pub const fn later_by(self, slots: u64) -> Schedule {
         Schedule {
@@ -86,11 +85,11 @@ impl Schedule {
         }
     }
 
-    /// Whether a ledger can be kept by it.
+    /// Checks that a ledger can use the schedule.
     ///
     /// # Errors
     ///
-    /// [`RewardsError::Schedule`] names the field.
+    /// [`RewardsError::Schedule`], which names the field.
     pub fn validate(&self) -> Result<(), RewardsError> {
         let weights = [
             self.source_weight,
@@ -131,8 +130,7 @@ impl Schedule {
         }
     }
 
-    /// The base reward of an increment in gwei, where `increments` are at stake in all
-    /// (`get_base_reward_per_increment`).
+    /// Base reward per increment in gwei, with `increments` at stake in total (`get_base_reward_per_increment`).
     pub(crate) fn base_reward_per_increment_gwei(&self, increments: u64) -> u64 {
         let stake = u128::from(increments) * u128::from(self.increment_gwei);
         let paid = u128::from(self.increment_gwei) * u128::from(self.base_reward_factor);
@@ -144,41 +142,41 @@ impl Schedule {
     }
 }
 
-/// Why something is not paid for.
+/// Why something cannot be paid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RewardsError {
-    /// A field of the schedule is out of its range.
+    /// A field of the schedule is out of range.
     #[error("{name} = {value}, must be {least} to {most}")]
     Schedule {
-        /// Which.
+        /// The field.
         name: &'static str,
         /// Its value.
         value: u64,
-        /// Least legal value.
+        /// Minimum legal value.
         least: u64,
-        /// Greatest legal value.
+        /// Maximum legal value.
         most: u64,
     },
     /// A validator has no increments, or more than [`INCREMENTS_MAX`].
     #[error("validator {validator} has {increments} increments, must be 1 to {INCREMENTS_MAX}")]
     Increments {
-        /// Who.
+        /// The validator.
         validator: u32,
-        /// How many.
+        /// Its increments.
         increments: u32,
     },
-    /// No such validator.
+    /// There is no such validator.
     #[error("validator {0}, but there are {1}")]
     Validator(u32, usize),
-    /// The votes of a slot were paid for already, or the slot is not before its block.
+    /// The votes of a slot were already paid for, or the slot is not before its block.
     #[error("votes of slot {0} in a block of slot {1}: paid for already, or not of a slot before")]
     Slot(Slot, Slot),
-    /// More slots are open than blocks include votes of.
+    /// More slots are open than blocks include votes from.
     #[error("{0} slots are open, must be at most {SLOTS_OPEN_MAX}")]
     Open(usize),
 }
 
-/// What of a vote its chain agrees with.
+/// The parts of a vote that its chain agrees with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matches {
     /// Its source.
@@ -190,7 +188,7 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// All of it, as of every vote that a block of [`chain`](crate::chain) can include.
+    /// All parts, as for every vote that a block of [`chain`](crate::chain) can include.
     pub const ALL: Matches = Matches {
         source: true,
         target: true,
@@ -198,24 +196,24 @@ impl Matches {
     };
 }
 
-/// Votes of a slot that a block includes and that one aggregator and one collector carried.
+/// Votes of a slot included by a block and carried by one aggregator and one collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inclusion {
     /// The slot of the votes.
     pub slot: Slot,
-    /// What of them is right.
+    /// The parts of the votes that are correct.
     pub matches: Matches,
-    /// Who cast them.
+    /// The voters.
     pub voters: Vec<Validator>,
-    /// Who is paid for the aggregate, if anybody.
+    /// The validator paid for the aggregate, if any.
     pub aggregator: Option<Validator>,
-    /// Who is paid for the collection, if anybody.
+    /// The validator paid for the collection, if any.
     pub collector: Option<Validator>,
 }
 
 impl Inclusion {
-    /// The votes of a block's entry; `members` are those of its committee, by position. A block does not
-    /// say who carried them.
+    /// The votes of a block's entry; `members` are those of its committee, by position. A block does not record who
+    /// carried them.
     pub fn of(entry: &Entry, members: &[u32]) -> Self {
         let signers = entry.evidence.support.signers();
         let voters = signers
@@ -231,16 +229,16 @@ impl Inclusion {
     }
 }
 
-/// What a validator earned, in wei.
+/// Earnings of a validator, in wei.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// For right sources.
+    /// For correct sources.
     pub source: i128,
-    /// For right targets.
+    /// For correct targets.
     pub target: i128,
-    /// For right heads.
+    /// For correct heads.
     pub head: i128,
-    /// For sources and targets that were not credited; zero or less.
+    /// For sources and targets not credited; zero or less.
     pub penalty: i128,
     /// For including votes in blocks.
     pub inclusion: i128,
@@ -251,32 +249,31 @@ pub struct Account {
 }
 
 impl Account {
-    /// All together.
+    /// The total.
     pub fn total(&self) -> i128 {
         let votes = self.source + self.target + self.head + self.penalty;
         votes + self.inclusion + self.aggregation + self.collection
     }
 }
 
-/// Who earned what.
+/// Earnings of all validators.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     schedule: Schedule,
     increments: Vec<u32>,
-    /// Of all of these.
+    /// Total of these.
     at_stake: u64,
-    /// Base reward of an increment for one vote, in wei.
+    /// Base reward per increment for one vote, in wei.
     base: u128,
-    /// What was credited of the votes of slots that are not closed: a bit for each weight.
+    /// What was credited for votes of slots not yet closed: one bit per weight.
     open: BTreeMap<Slot, Vec<u8>>,
     closed: Option<Slot>,
     accounts: Vec<Account>,
 }
 
 impl Ledger {
-    /// A ledger of validators with so many increments each. They may be a part of a network with
-    /// `increments_all` at stake, which the base reward follows from; shares of the stake are shares of
-    /// theirs.
+    /// Creates a ledger of validators with these increments. They may be part of a network with `increments_all` at
+    /// stake, which determines the base reward; shares of the stake are relative to their own total.
     ///
     /// # Errors
     ///
@@ -308,12 +305,12 @@ impl Ledger {
         })
     }
 
-    /// What each validator earned, by its number.
+    /// Earnings by validator number.
     pub fn accounts(&self) -> &[Account] {
         &self.accounts
     }
 
-    /// The base reward of a validator for one vote, in wei: what the weights are shares of.
+    /// Base reward of a validator for one vote, in wei; the weights are shares of it.
     ///
     /// # Panics
     ///
@@ -322,12 +319,12 @@ impl Ledger {
         self.base * u128::from(self.increments[validator.0 as usize])
     }
 
-    /// Takes a block of the chain; parents come before their children. Each vote counts once for each
-    /// weight, and whoever carried it then is paid for it.
+    /// Processes a block of the chain; parents come before their children. Each vote counts once per weight, and its
+    /// carriers at that time are paid for it.
     ///
     /// # Errors
     ///
-    /// [`RewardsError`]; what stood before the wrong inclusion is counted, and the proposer paid for it.
+    /// [`RewardsError`]; inclusions before the wrong one are counted, and the proposer is paid for them.
     pub fn block(
         &mut self,
         slot: Slot,
@@ -346,8 +343,7 @@ impl Ledger {
         ended
     }
 
-    /// Credits an inclusion, pays who carried its votes, and gives what is new of them: wei times
-    /// weights.
+    /// Credits an inclusion, pays the carriers of its votes, and returns the newly credited part, as wei times weights.
     fn include(&mut self, slot: Slot, one: &Inclusion) -> Result<u128, RewardsError> {
         let people = one.voters.iter();
         for validator in people.chain(&one.aggregator).chain(&one.collector) {
@@ -373,7 +369,7 @@ impl Ledger {
         }
     }
 
-    /// Credits votes, and gives what is new of them: wei times weights.
+    /// Credits votes and returns the newly credited part, as wei times weights.
     fn credit(&mut self, slot: Slot, one: &Inclusion) -> Result<u128, RewardsError> {
         let is_closed = self.closed.is_some_and(|closed| one.slot <= closed);
         let delay = slot.0.checked_sub(one.slot.0).filter(|delay| *delay > 0);
@@ -409,14 +405,14 @@ impl Ledger {
         Ok(worth)
     }
 
-    /// The share of a weight in what was credited, as Altair reckons that of a proposer.
+    /// Share of a weight in what was credited, computed like Altair's proposer reward.
     fn share(&self, worth: u128, weight: u32) -> i128 {
         let denominator = u128::from(self.schedule.weight_denominator);
         let others = denominator - u128::from(self.schedule.proposer_weight);
         (worth * u128::from(weight) / (others * denominator)) as i128
     }
 
-    /// Pays for the votes of a slot, and of all before it: no block can include them any more.
+    /// Pays for the votes of a slot and all earlier ones, which no block can include any more.
     pub fn close(&mut self, slot: Slot) {
         let first = self.closed.map_or_else(
             || self.open.keys().next().copied().unwrap_or(slot),
@@ -432,7 +428,7 @@ impl Ledger {
         self.closed = self.closed.max(Some(slot));
     }
 
-    /// Pays for the votes of a slot by what was credited of them.
+    /// Pays for the votes of a slot according to what was credited.
     fn pay(&mut self, flags: &[u8]) {
         let denominator = u128::from(self.schedule.weight_denominator);
         for (bit, weight) in self.schedule.weights().into_iter().enumerate() {

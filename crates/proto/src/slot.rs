@@ -1,10 +1,9 @@
 //! Phases and deadlines of a slot.
 //!
-//! A slot has three phases and one for each level of evidence: propose, vote, the levels from below,
-//! decide. With two levels Horn's proposal gives the first four the length that today's Ethereum
-//! rounds have and the collections ten seconds; faster presets show what a shorter verification buys.
-//! Where the last offset equals the length of the slot, *decide* runs at the instant at which the next
-//! slot begins, and before its *propose*.
+//! A slot has three phases plus one per level of evidence: propose, vote, the levels bottom-up, decide. With two
+//! levels, Horn's proposal gives the first four phases the length of today's Ethereum rounds and the collections ten
+//! seconds; faster presets show the benefit of shorter verification. If the last offset equals the slot length,
+//! *decide* runs at the instant at which the next slot begins, before that slot's *propose*.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,40 +11,40 @@ use std::str::FromStr;
 use alphorn_types::{LEVELS_MAX, Slot, Time};
 use thiserror::Error;
 
-/// Phases of a slot besides those of the levels.
+/// Number of phases of a slot, not counting the levels.
 const PHASES_FIXED: usize = 3;
 
-/// Most phases of a slot.
+/// Maximum number of phases of a slot.
 pub(crate) const PHASES_MAX: usize = PHASES_FIXED + LEVELS_MAX as usize;
 
-/// Longest slot, in milliseconds: a day.
+/// Maximum slot length in milliseconds: a day.
 pub(crate) const SLOT_MS_MAX: u64 = 86_400_000;
 
-/// Nanoseconds of a millisecond.
+/// Nanoseconds per millisecond.
 const NS_PER_MS: u64 = 1_000_000;
 
-/// What is done from an offset of the slot on.
+/// A phase, which starts at an offset within the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// The proposer publishes a block with collections of earlier slots.
+    /// The proposer publishes a block with collections from earlier slots.
     Propose,
     /// Every validator votes.
     Vote,
-    /// Evidence of a level is made and published, from level 1 on.
+    /// Evidence of a level is produced and published, starting at level 1.
     Level(u8),
-    /// The work of the slot is over; late results are salvaged from here on.
+    /// The work of the slot is over. Late results are salvaged from here on.
     Decide,
 }
 
 impl Phase {
-    /// The phases of a slot with so many levels, in their order.
+    /// The phases of a slot with this many levels, in order.
     pub fn all(levels: u8) -> impl DoubleEndedIterator<Item = Self> {
         let levels = (1..=levels).map(Self::Level);
         let first = [Self::Propose, Self::Vote].into_iter();
         first.chain(levels).chain([Self::Decide])
     }
 
-    /// The name in traces, metrics and logs.
+    /// Name in traces, metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Propose => "propose",
@@ -58,7 +57,7 @@ impl Phase {
         }
     }
 
-    /// Its place in a slot of so many levels.
+    /// Its index in a slot with this many levels.
     const fn index(self, levels: u8) -> usize {
         match self {
             Self::Propose => 0,
@@ -75,39 +74,39 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Lengths that are not those of a slot.
+/// Why a slot timing is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TimingError {
-    /// The slot has no length, or is too long.
+    /// The slot length is zero or too long.
     #[error("slot of {value} ms, must be 1 to {max}")]
     SlotLength {
-        /// The length asked for, in milliseconds.
+        /// The requested length in milliseconds.
         value: u64,
-        /// The longest legal one.
+        /// The maximum legal length.
         max: u64,
     },
-    /// The first phase does not begin with the slot.
+    /// The first phase does not start with the slot.
     #[error("offset of propose = {value} ms, must be 0")]
     FirstOffset {
-        /// The offset asked for, in milliseconds.
+        /// The requested offset in milliseconds.
         value: u64,
     },
-    /// A phase begins before the one that precedes it, or with it.
+    /// A phase does not start after the previous one.
     #[error("offset of {phase} = {value} ms, must be above {previous}")]
     NotAscending {
         /// The phase.
         phase: Phase,
         /// Its offset in milliseconds.
         value: u64,
-        /// The offset of the phase before.
+        /// The offset of the previous phase.
         previous: u64,
     },
-    /// The last phase begins after the end of the slot.
+    /// The last phase starts after the end of the slot.
     #[error("offset of decide = {value} ms, must be at most the slot's {max}")]
     LastOffset {
-        /// The offset asked for, in milliseconds.
+        /// The requested offset in milliseconds.
         value: u64,
-        /// The length of the slot.
+        /// The slot length.
         max: u64,
     },
     /// Too few or too many offsets.
@@ -115,12 +114,12 @@ pub enum TimingError {
     Count {
         /// The number given.
         value: usize,
-        /// The least legal one.
+        /// The minimum legal number.
         min: usize,
-        /// The greatest legal one.
+        /// The maximum legal number.
         max: usize,
     },
-    /// Text that names no preset and has not the form of a custom timing.
+    /// Text that is neither the name of a preset nor a custom timing.
     #[error(
         "unknown slot timing {text:?}, must be lean, horn, fast16, beacon, slow, today, horn-pq or \
          custom:SLOT_MS:OFFSET_MS,OFFSET_MS,..."
@@ -133,18 +132,18 @@ pub enum TimingError {
 
 /// The length of a slot and the offsets of its phases, in milliseconds.
 ///
-/// As text it is the name of a preset, or `custom:22000:0,4000,8000,12000,22000`: the number of offsets
-/// is that of the phases.
+/// Its text form is the name of a preset, or `custom:22000:0,4000,8000,12000,22000`. There are as many offsets as
+/// phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timing {
     slot_ms: u64,
     levels: u8,
-    /// Those beyond the last phase are 0.
+    /// Entries beyond the last phase are 0.
     offsets_ms: [u64; PHASES_MAX],
 }
 
 impl Timing {
-    /// Five intervals of 800 ms, as lean consensus.
+    /// Five intervals of 800 ms, as in lean consensus.
     pub const LEAN: Self = Self::preset(4_000, &[0, 800, 1_600, 2_400, 3_200]);
     /// Horn's proposal: three rounds of 4 s, then 10 s for the collections.
     pub const HORN: Self = Self::preset(22_000, &[0, 4_000, 8_000, 12_000, 22_000]);
@@ -152,9 +151,9 @@ impl Timing {
     pub const FAST16: Self = Self::preset(16_000, &[0, 4_000, 8_000, 12_000, 16_000]);
     /// Today's slot length, for comparison.
     pub const BEACON: Self = Self::preset(12_000, &[0, 4_000, 8_000, 10_000, 12_000]);
-    /// For recursive provers on small machines.
+    /// For recursive provers on small hosts.
     pub const SLOW: Self = Self::preset(12_000, &[0, 2_000, 4_000, 7_000, 11_000]);
-    /// Today's slot: one level, whose evidence goes to everybody.
+    /// Today's slot: one level, whose evidence is sent to every node.
     pub(crate) const TODAY: Self = Self::preset(12_000, &[0, 4_000, 8_000, 12_000]);
     /// Three levels of merging proofs.
     pub(crate) const HORN_PQ: Self =
@@ -185,13 +184,12 @@ impl Timing {
         }
     }
 
-    /// A slot of `slot_ms` whose phases begin at `offsets_ms`: three and one for each level.
+    /// A slot of `slot_ms` whose phases start at `offsets_ms`: three plus one per level.
     ///
     /// # Errors
     ///
-    /// If the slot is not 1 to `SLOT_MS_MAX` long, no layout has as many levels as there are offsets,
-    /// the first offset is not 0, the offsets do not ascend, or the last one is beyond the end of the
-    /// slot.
+    /// If the slot is not 1 to `SLOT_MS_MAX` long, no layout has as many levels as there are offsets, the first offset
+    /// is not 0, the offsets do not ascend, or the last one is after the end of the slot.
     pub fn custom(slot_ms: u64, offsets_ms: &[u64]) -> Result<Self, TimingError> {
         if !(1..=SLOT_MS_MAX).contains(&slot_ms) {
             return Err(TimingError::SlotLength {
@@ -230,7 +228,7 @@ impl Timing {
         Ok(timing)
     }
 
-    /// A preset with a phase for each of so many levels; of four levels, 4 s for each.
+    /// A preset with a phase for each of this many levels. With four levels, each has 4 s.
     pub const fn default_for(levels: u8) -> Self {
         match levels {
             1 => Self::TODAY,
@@ -240,12 +238,12 @@ impl Timing {
         }
     }
 
-    /// Levels of evidence that have a phase.
+    /// Number of evidence levels that have a phase.
     pub const fn levels(&self) -> u8 {
         self.levels
     }
 
-    /// The phases in their order.
+    /// The phases in order.
     pub fn phases(&self) -> impl DoubleEndedIterator<Item = Phase> + use<> {
         Phase::all(self.levels)
     }
@@ -269,7 +267,7 @@ impl Timing {
         self.offsets_ms()[phase.index(self.levels)]
     }
 
-    /// The preset's name, none if the timing is not a preset.
+    /// Name of the preset; none if the timing is not a preset.
     pub fn preset_name(&self) -> Option<&'static str> {
         let is_self = |(_, timing): &&(&str, Self)| timing == self;
         Self::PRESETS.iter().find(is_self).map(|&(name, _)| name)
@@ -304,24 +302,24 @@ impl FromStr for Timing {
     }
 }
 
-/// The start of one phase of one slot; ordered as they happen.
+/// The start of one phase of one slot; ordered by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Boundary {
     /// The slot.
     pub slot: Slot,
-    /// The phase that begins.
+    /// The phase that starts.
     pub phase: Phase,
 }
 
 impl Boundary {
-    /// The first boundary of all: slot 0 is proposed.
+    /// The first boundary: the proposal of slot 0.
     pub(crate) const GENESIS: Self = Self {
         slot: Slot(0),
         phase: Phase::Propose,
     };
 }
 
-/// Slots and phases as points in time.
+/// Conversion between slots, phases and points in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotClock {
     genesis: Time,
@@ -330,7 +328,7 @@ pub struct SlotClock {
 }
 
 impl SlotClock {
-    /// The clock whose slot 0 begins at `genesis`.
+    /// Creates a clock whose slot 0 starts at `genesis`.
     pub fn new(genesis: Time, timing: Timing) -> Self {
         // At most a day, which is 8.64e13 ns.
         Self {
@@ -354,8 +352,8 @@ impl SlotClock {
         self.timing.offset_ms(phase) * NS_PER_MS
     }
 
-    /// The boundary after this one. A role walks boundaries with this and never by time alone, so
-    /// that *decide* and the next slot's *propose* are both seen where they coincide.
+    /// The boundary after this one. A role steps through boundaries with this method and never by time alone, so that
+    /// it sees both *decide* and the next slot's *propose* if they coincide.
     pub fn after(&self, boundary: Boundary) -> Boundary {
         let mut later = self.timing.phases().filter(|phase| *phase > boundary.phase);
         match later.next() {
@@ -367,13 +365,13 @@ impl SlotClock {
         }
     }
 
-    /// The slot that `time` lies in; none before genesis.
+    /// The slot that contains `time`; none before genesis.
     pub fn slot_at(&self, time: Time) -> Option<Slot> {
         (time >= self.genesis).then(|| Slot(time.since_ns(self.genesis) / self.slot_ns))
     }
 
-    /// The slot and the phase that `time` lies in; none before genesis. An instant at which one
-    /// slot's *decide* and the next slot's *propose* coincide belongs to *propose*.
+    /// The slot and phase that contain `time`; none before genesis. If one slot's *decide* and the next slot's
+    /// *propose* coincide, that instant belongs to *propose*.
     pub fn phase_at(&self, time: Time) -> Option<Boundary> {
         let slot = self.slot_at(time)?;
         let offset_ns = time.since_ns(self.genesis) % self.slot_ns;
@@ -382,7 +380,7 @@ impl SlotClock {
         Some(Boundary { slot, phase })
     }
 
-    /// When `slot` begins; [`Time::MAX`], which never comes, where no time can name it.
+    /// Start of `slot`; [`Time::MAX`], which is never reached, if it is out of range.
     pub fn slot_start(&self, slot: Slot) -> Time {
         match slot.0.checked_mul(self.slot_ns) {
             Some(ns) => self.genesis.saturating_add_ns(ns),
@@ -390,7 +388,7 @@ impl SlotClock {
         }
     }
 
-    /// When `phase` of `slot` begins; [`Time::MAX`] where no time can name it.
+    /// Start of `phase` in `slot`; [`Time::MAX`] if it is out of range.
     ///
     /// # Panics
     ///
@@ -400,7 +398,7 @@ impl SlotClock {
             .saturating_add_ns(self.offset_ns(phase))
     }
 
-    /// When `boundary` happens; [`Time::MAX`] where no time can name it.
+    /// Time of `boundary`; [`Time::MAX`] if it is out of range.
     pub fn start(&self, boundary: Boundary) -> Time {
         self.phase_start(boundary.slot, boundary.phase)
     }

@@ -1,21 +1,23 @@
 //! Messages, their codec and their size limits.
 //!
-//! Little-endian, fixed order, no optional field: a message has one encoding, and bytes that
-//! decode re-encode to themselves. Fields whose length the scheme fixes have no length in front,
-//! all others a u32. Every decoder knows from the [`WireFormat`] how long each field may be before
-//! it reads it, and refuses bytes that follow the last field.
+//! Little-endian, fixed order, no optional fields: a message has one encoding, and bytes that decode re-encode to
+//! themselves. Fields whose length is fixed by the scheme have no length prefix, all others a u32. From the
+//! [`WireFormat`] a decoder knows the maximum length of each field before reading it. Bytes after the last field are
+//! rejected.
 //!
 //! | message | fields |
 //! |---|---|
 //! | [`VoteMsg`] | version u8, kind u8, vote 120, validator u32, signature |
-//! | [`Aggregate`] | version, kind, vote, level u8, committee u16, index u16, sender u32, proof of selection, support, evidence, envelope |
-//! | [`Block`] | version, kind, header 76, proposer's signature, count u32, entries (vote, committee u16, support, evidence), filler |
+//! | [`Aggregate`] | version, kind, vote, unit, sender u32, proof of selection, support, evidence, envelope |
+//! | [`Block`] | version, kind, header 76, proposer's signature, count u32, entries, filler |
 //!
-//! Where one piece of evidence proves all entries of a block ([`WireFormat::bundle`]), entries have none of
-//! their own, and it stands after them if there are any.
+//! A unit is level u8, committee u16, index u16. An entry is vote, committee u16, support, evidence.
 //!
-//! The support is the code of [`alphorn_types::support_code`]. What is signed is content, never
-//! encoding: envelopes cover the support in canonical raw planes ([`digest`]).
+//! If one piece of evidence proves all entries of a block ([`WireFormat::bundle`]), entries have none of their own. It
+//! follows them, if there are any.
+//!
+//! The support uses the code of [`alphorn_types::support_code`]. Signatures cover content, never encoding: envelopes
+//! cover the support in canonical raw planes ([`digest`]).
 
 mod block;
 pub mod digest;
@@ -34,29 +36,29 @@ pub use block::{Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
 pub use message::{Aggregate, Checkpoint, Head, VOTE_BYTES, Vote, VoteMsg};
 pub use reject::Reject;
 
-/// A SHA-256 digest that names a block.
+/// A SHA-256 digest that identifies a block.
 pub type Root = [u8; 32];
 
-/// Bytes of a unit: level u8, committee u16, index u16.
+/// Size of a unit in bytes: level u8, committee u16, index u16.
 const UNIT_BYTES: usize = 5;
 
-/// Greatest multiplicity of sums of votes where they are summed again: three picks of a cell are what a
-/// quorum of witnesses needs, and five such sums count 15.
+/// Maximum multiplicity of sums of votes that are summed again. A quorum of witnesses needs three picks of a cell, and
+/// five such sums count 15.
 const SUMMED_AGAIN_MAX: u8 = 3;
 
 /// Version of every message of this crate.
 pub const VERSION: u8 = 1;
 
-/// Most bytes of a vote message.
+/// Maximum size of a vote message in bytes.
 pub(crate) const VOTE_BYTES_MAX: usize = 8 << 10;
-/// Most bytes of an aggregate below the top level.
+/// Maximum size of an aggregate below the top level, in bytes.
 pub(crate) const AGGREGATE_BYTES_MAX: usize = 2 << 20;
-/// Most bytes of a collection.
+/// Maximum size of a collection in bytes.
 pub(crate) const COLLECTION_BYTES_MAX: usize = 16 << 20;
-/// Most bytes of a block.
+/// Maximum size of a block in bytes.
 pub(crate) const BLOCK_BYTES_MAX: usize = 16 << 20;
 
-/// The second byte of a kind's messages: aggregates of all levels are one message.
+/// The second byte of a kind's messages: aggregates of all levels share one message type.
 const fn tag_of(kind: Kind) -> u8 {
     match kind {
         Kind::Vote => 1,
@@ -65,7 +67,7 @@ const fn tag_of(kind: Kind) -> u8 {
     }
 }
 
-/// Most bytes that a message of a kind ever has, whatever the scheme.
+/// Maximum size of a message of this kind in bytes, whatever the scheme.
 pub(crate) const fn cap_bytes(kind: Kind) -> usize {
     match kind {
         Kind::Vote => VOTE_BYTES_MAX,
@@ -78,17 +80,17 @@ pub(crate) const fn cap_bytes(kind: Kind) -> usize {
 /// What the code of a support may refer to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Context {
-    /// Nothing: a message is readable by itself.
+    /// Nothing: every message is self-contained.
     #[default]
     None,
     /// The validators of the committee whose votes the block `vote.head` includes.
     Chain,
 }
 
-/// Where a decoder finds the reference of [`Context::Chain`]: for a vote and a committee, one bit
-/// for each position of that committee, or nothing if the block `vote.head` is unknown.
+/// Looks up the reference of [`Context::Chain`] for a decoder: for a vote and a committee, one bit per position of that
+/// committee, or none if the block `vote.head` is unknown.
 ///
-/// Asked for only under [`Context::Chain`].
+/// Called only under [`Context::Chain`].
 pub(crate) type References<'a> = &'a dyn Fn(&Vote, u16) -> Option<Bitfield>;
 
 /// The `References` of a network whose messages refer to nothing.
@@ -96,7 +98,7 @@ pub fn no_references(_: &Vote, _: u16) -> Option<Bitfield> {
     None
 }
 
-/// A message cannot be written: its support refers to a block that is not known here.
+/// Error for a message that cannot be written: its support refers to an unknown block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("support of committee {committee} refers to a block that is not known")]
 pub struct MissingReference {
@@ -106,47 +108,47 @@ pub struct MissingReference {
     pub committee: u16,
 }
 
-/// A format whose messages cannot fit the caps.
+/// Error for a format whose messages cannot fit the caps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// A field that the scheme fixes is longer than a message of that kind.
+    /// The fields fixed by the scheme exceed the cap of that kind of message.
     #[error("{kind} of at least {value} bytes, must be at most {max}")]
     TooLong {
         /// The kind of message.
         kind: Kind,
-        /// Its least length.
+        /// Its minimum length.
         value: usize,
         /// The cap.
         max: usize,
     },
-    /// The bound on multiplicities is none of 1, 3, 7, 15.
+    /// The bound on multiplicities is not 1, 3, 7 or 15.
     #[error("multiplicity_max = {value}, must be 1, 3, 7 or 15")]
     Multiplicity {
-        /// The value asked for.
+        /// The requested value.
         value: u8,
     },
 }
 
-/// Lengths of all fields, fixed for a network: what a decoder must know besides the bytes.
+/// Lengths of all fields, fixed for a network: the context a decoder needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireFormat {
     /// Committees and cells: number of positions of each support.
     pub layout: Layout,
-    /// Bytes of a vote's signature.
+    /// Size of a vote's signature in bytes.
     pub signature_bytes: usize,
-    /// Bytes of a duty signature (envelopes, blocks).
+    /// Size of a duty signature (envelopes, blocks) in bytes.
     pub duty_signature_bytes: usize,
-    /// Bytes of a proof of selection; none where selection is by rank.
+    /// Size of a proof of selection in bytes; none if selection is by rank.
     pub selection_proof_bytes: Option<usize>,
     /// Length of the evidence of each level, from level 1.
     pub evidence: Vec<EvidenceLength>,
-    /// Greatest multiplicity in evidence that is combined: 1, 3, 7 or 15.
+    /// Maximum multiplicity in combined evidence: 1, 3, 7 or 15.
     pub multiplicity_max: u8,
-    /// How supports are written.
+    /// How supports are encoded.
     pub coding: Coding,
     /// What their codes may refer to.
     pub context: Context,
-    /// Length of the one piece of evidence of a block's entries; none where each has its own.
+    /// Length of the evidence shared by a block's entries; none if each has its own.
     pub bundle: Option<EvidenceLength>,
 }
 
@@ -160,7 +162,7 @@ impl WireFormat {
         self.evidence[usize::from(level) - 1]
     }
 
-    /// What evidence of a level is to those who carry it.
+    /// The message kind that carries evidence of a level.
     pub fn kind(&self, level: u8) -> Kind {
         match level < self.layout.levels() {
             true => Kind::Aggregate,
@@ -168,8 +170,8 @@ impl WireFormat {
         }
     }
 
-    /// Greatest multiplicity in evidence of a level: single votes count once, and where sums are summed
-    /// again those of cells leave room for that.
+    /// Maximum multiplicity in evidence of a level. Single votes count once. If sums are summed again, those of cells
+    /// leave room for that.
     pub fn multiplicity(&self, level: u8) -> u8 {
         match level {
             1 => 1,
@@ -178,12 +180,11 @@ impl WireFormat {
         }
     }
 
-    /// Refuses a format that no message could have.
+    /// Checks that the format permits messages.
     ///
     /// # Errors
     ///
-    /// If the fields that the scheme fixes alone are longer than a cap, or the bound on
-    /// multiplicities is none of 1, 3, 7 and 15.
+    /// If the fields fixed by the scheme alone exceed a cap, or the bound on multiplicities is not 1, 3, 7 or 15.
     pub(crate) fn check(&self) -> Result<(), FormatError> {
         if !matches!(self.multiplicity_max, 1 | 3 | 7 | 15) {
             return Err(FormatError::Multiplicity {
@@ -204,8 +205,8 @@ impl WireFormat {
         Ok(())
     }
 
-    /// Most bytes of a message of `kind`: what the fields can add up to, under the hard cap. The
-    /// limit of the topic, and of the buffer that receives from it.
+    /// Maximum size of a message of `kind` in bytes: the sum of its fields, limited by the hard cap. It is the limit of
+    /// the topic and of its receive buffer.
     pub fn bytes_max(&self, kind: Kind) -> usize {
         let top = self.layout.levels();
         match kind {
@@ -219,7 +220,7 @@ impl WireFormat {
         }
     }
 
-    /// Most bytes of an aggregate of a level.
+    /// Maximum size of an aggregate of a level in bytes.
     pub(crate) fn level_bytes_max(&self, level: u8) -> usize {
         self.aggregate_fixed_bytes(level)
             .saturating_add(self.support_bytes_max(level))
@@ -227,7 +228,7 @@ impl WireFormat {
             .min(cap_bytes(self.kind(level)))
     }
 
-    /// Bytes of the fields whose length is the same in all votes or blocks.
+    /// Total size of the fields with the same length in all votes or blocks.
     fn fixed_bytes(&self, kind: Kind) -> usize {
         let (around, signature) = match kind {
             Kind::Block => (2 + HEADER_BYTES + 4 + 4, self.duty_signature_bytes),
@@ -236,7 +237,7 @@ impl WireFormat {
         signature.saturating_add(around)
     }
 
-    /// Bytes of the fields whose length is the same in all aggregates of a level.
+    /// Total size of the fields with the same length in all aggregates of a level.
     fn aggregate_fixed_bytes(&self, level: u8) -> usize {
         let proof = self.selection_proof_bytes.unwrap_or(0);
         let parts = [
@@ -248,13 +249,13 @@ impl WireFormat {
         parts.iter().fold(around, |a, &b| a.saturating_add(b))
     }
 
-    /// Most bytes of the code of a support in an aggregate of a level.
+    /// Maximum size of a support code in an aggregate of a level, in bytes.
     fn support_bytes_max(&self, level: u8) -> usize {
         let positions = self.layout.unit_len_max(level) as usize;
         support_code::code_bytes_max(positions, self.multiplicity(level))
     }
 
-    /// Most bytes of one block entry.
+    /// Maximum size of one block entry in bytes.
     pub(crate) fn entry_bytes_max(&self) -> usize {
         let top = self.layout.levels();
         let own = match self.bundle {
@@ -264,19 +265,18 @@ impl WireFormat {
         (ENTRY_HEAD_BYTES + self.support_bytes_max(top)).saturating_add(own)
     }
 
-    /// Most bytes of the one piece of evidence of a block's entries, with its length; none where each
-    /// has its own.
+    /// Maximum size of the evidence shared by a block's entries, including its length field; none if each has its own.
     pub(crate) fn bundle_bytes_max(&self) -> usize {
         self.bundle.map_or(0, evidence_bytes_max)
     }
 }
 
-/// Most bytes of evidence, with its length field.
+/// Maximum size of evidence in bytes, including its length field.
 fn evidence_bytes_max(length: EvidenceLength) -> usize {
     fixed_bytes(length).saturating_add(variable_bytes(length))
 }
 
-/// Bytes that evidence always has: its own where they are fixed, else its length field.
+/// Fixed part of the size of evidence: all of it if its length is fixed, otherwise its length field.
 fn fixed_bytes(length: EvidenceLength) -> usize {
     match length {
         EvidenceLength::Fixed(bytes) => bytes,
@@ -284,7 +284,7 @@ fn fixed_bytes(length: EvidenceLength) -> usize {
     }
 }
 
-/// Bytes that evidence may have besides.
+/// Maximum variable part of the size of evidence.
 fn variable_bytes(length: EvidenceLength) -> usize {
     match length {
         EvidenceLength::Fixed(_) => 0,
@@ -297,7 +297,7 @@ fn write_fixed(writer: &mut Writer, bytes: &[u8], expected: usize, what: &str) {
     writer.bytes(bytes);
 }
 
-/// Begins to read a message: its length against the cap, its version and its kind.
+/// Starts reading a message: checks its length against the cap, its version and its kind.
 fn open<'a>(bytes: &'a [u8], kind: Kind) -> Result<Reader<'a>, DecodeError> {
     if bytes.len() > cap_bytes(kind) {
         return Err(DecodeError::TooLong {
@@ -324,7 +324,7 @@ fn open<'a>(bytes: &'a [u8], kind: Kind) -> Result<Reader<'a>, DecodeError> {
     Ok(reader)
 }
 
-/// Reads an index that must be below `count`.
+/// Checks that an index is below `count`.
 fn index(what: &'static str, value: u64, count: u64) -> Result<(), DecodeError> {
     if value >= count {
         return Err(DecodeError::OutOfRange {

@@ -8,7 +8,7 @@ use crate::row::Row;
 /// Bytes before the coefficients: generation, hop, rank of the sender, width.
 pub(crate) const CHUNK_FIXED_BYTES: usize = 6;
 
-/// A coded chunk: coefficients b, data w = Σ b_i v_i, and what its sender said about itself.
+/// A coded chunk: coefficients b, data w = Σ b_i v_i, and its sender's claims about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Generation.
@@ -23,8 +23,8 @@ pub struct Chunk {
     pub data: Row,
 }
 
-/// A chunk whose length, generation and coefficients are checked, while its data are still bytes: so a
-/// relay can drop a dependent chunk before it looks at the data.
+/// A chunk with checked length, generation and coefficients, but with its data still as bytes, so that a relay can drop
+/// a dependent chunk before parsing its data.
 #[derive(Clone, Debug)]
 pub(crate) struct RawChunk<'a> {
     generation: u16,
@@ -35,8 +35,8 @@ pub(crate) struct RawChunk<'a> {
 }
 
 impl<'a> RawChunk<'a> {
-    /// Reads the body of a chunk message: generation u16, hop u8, rank of the sender u16, width u8, the
-    /// coefficients, the data of 32 bytes an element. Nothing is allocated before the length fits.
+    /// Reads the body of a chunk message: generation u16, hop u8, rank of the sender u16, width u8, the coefficients,
+    /// and 32 bytes of data per element. Nothing is allocated before the length is checked.
     pub(crate) fn decode(header: &Header, body: &'a [u8]) -> Result<RawChunk<'a>, PieceError> {
         let chunks = usize::from(header.chunks);
         let data_bytes = 32 * header.unit as usize;
@@ -69,7 +69,7 @@ impl<'a> RawChunk<'a> {
         }
         let (coefficients, data) = rest.split_at(coefficient_bytes);
         let coefficients = coefficients::decode(coefficients, width)?;
-        // The least that fits: a chunk has one form.
+        // The smallest that fits: a chunk has only one encoding.
         if width_of(&coefficients) != width {
             return Err(PieceError::Width(width));
         }
@@ -97,12 +97,12 @@ impl<'a> RawChunk<'a> {
 }
 
 impl Chunk {
-    /// Reads and checks a whole chunk body, see `RawChunk::decode`.
+    /// Reads and checks a complete chunk body, see `RawChunk::decode`.
     pub fn decode(header: &Header, body: &[u8]) -> Result<Chunk, PieceError> {
         RawChunk::decode(header, body)?.into_chunk()
     }
 
-    /// Appends the body with the least width that fits.
+    /// Appends the body, with the smallest width that fits.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let width = width_of(&self.coefficients);
         out.reserve(self.encoded_bytes());
@@ -114,7 +114,7 @@ impl Chunk {
         self.data.write_wire(out);
     }
 
-    /// Bytes of the encoded body.
+    /// Size of the encoded body in bytes.
     pub(crate) fn encoded_bytes(&self) -> usize {
         let width = usize::from(width_of(&self.coefficients));
         CHUNK_FIXED_BYTES + width * self.coefficients.len() + 32 * self.data.len()

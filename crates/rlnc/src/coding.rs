@@ -1,4 +1,4 @@
-//! What the roles of a broadcast need from a code, so that one set of roles serves all codes.
+//! Interface between the roles of a broadcast and a code, so that one set of roles serves all codes.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::header::{
 use crate::merkle::{Hash, path_len};
 use crate::pedersen::{Verdicts, Weights};
 
-/// How a payload is cut.
+/// How a payload is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Source chunks of a generation, or data shards.
+    /// Number of source chunks of a generation, or of data shards.
     pub chunks: u16,
-    /// All shards, a power of two; 0 for the random linear code.
+    /// Total number of shards, a power of two; 0 for the random linear code.
     pub shards_total: u16,
-    /// Generations; 1 for Reed-Solomon.
+    /// Number of generations; 1 for Reed-Solomon.
     pub generations: u16,
 }
 
 impl Cut {
-    /// Least bytes of a chunk: below, coefficients or Merkle path exceed 7 % of it.
+    /// Minimum size of a chunk in bytes: below this, coefficients or Merkle path exceed 7 % of it.
     const CHUNK_BYTES_MIN: usize = 3500;
-    /// Fewest chunks that the automatic choice makes.
+    /// Minimum number of chunks in the automatic choice.
     const CHUNKS_MIN: usize = 16;
 
-    /// The choice for a payload of `len` bytes: 16 to 64 pieces of at least 3.5 kB, so that up to
-    /// 900 kB a piece fits the initial window of a cold connection (RFC 6928); then longer pieces, then
-    /// more of them.
+    /// The automatic choice for a payload of `len` bytes: 16 to 64 pieces of at least 3.5 kB, so that up to 900 kB a
+    /// piece fits the initial window of a cold connection (RFC 6928). Beyond that the pieces get longer, then more
+    /// numerous.
     pub fn auto(strategy: Strategy, len: usize) -> Cut {
         let chunks_max = usize::from(CHUNKS_MAX);
         let chunks = (len / Self::CHUNK_BYTES_MIN).clamp(Self::CHUNKS_MIN, chunks_max) / 8 * 8;
@@ -65,7 +65,7 @@ impl Cut {
         }
     }
 
-    /// k data shards, four times as many in all, rounded up to a power of two.
+    /// k data shards, and four times as many in total, rounded up to a power of two.
     pub fn rs(shards_data: u16) -> Cut {
         let total = (4 * u32::from(shards_data)).next_power_of_two();
         let total = u16::try_from(total)
@@ -79,56 +79,56 @@ impl Cut {
     }
 }
 
-/// Where a piece stands before it is verified.
+/// Status of a piece before it is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceStatus {
-    /// It adds a dimension to what is accepted and what waits for verification.
+    /// It adds a dimension to the accepted pieces and those waiting for verification.
     Innovative,
-    /// It adds nothing to what waits, but something to what is accepted: hold it until that is verified.
+    /// It adds nothing to the waiting pieces, but something to the accepted ones: hold it until those are verified.
     Held,
-    /// It adds nothing to what is accepted.
+    /// It adds nothing to the accepted pieces.
     Dependent,
     /// Its generation is complete.
     Full,
 }
 
-/// What a source makes of a payload.
+/// What a source derives from a payload.
 #[derive(Clone, Debug)]
 pub struct Published<C: Coding> {
     /// The header to sign.
     pub header: Header,
-    /// What pieces are verified against, one a generation.
+    /// What pieces are verified against, one per generation.
     pub anchors: Vec<C::Anchor>,
-    /// All there is to send.
+    /// Everything there is to send.
     pub decoder: C::Decoder,
 }
 
-/// A code: payload to verifiable pieces, and back from any sufficiently many of them.
+/// A code: maps a payload to verifiable pieces, and back from any sufficiently large set of them.
 ///
 /// Implementations: [`Ristretto`](crate::Ristretto) (random linear code over the Ristretto255
 /// scalars), [`Model16`](crate::Model16) (the same rows modulo 65521, without data),
-/// [`Rs`](crate::Rs) (Reed-Solomon) and [`ModelRs`](crate::ModelRs) (its indices, without bytes). Functions that read bytes of peers return errors; a decoder, an
-/// anchor or a piece of another header is a programmer error.
+/// [`Rs`](crate::Rs) (Reed-Solomon) and [`ModelRs`](crate::ModelRs) (its indices, without bytes). Functions that read
+/// bytes from peers return errors. Passing a decoder, anchor or piece of another header is a programming error.
 pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// A chunk or shard, canonical but not yet verified. Cheap to clone.
     type Piece: Clone + Debug + Send + Sync + 'static;
     /// What the pieces of one generation are verified against. Cheap to clone.
     type Anchor: Clone + Debug + Send + Sync + 'static;
-    /// The accepted pieces of a broadcast and what they span.
+    /// The accepted pieces of a broadcast and their span.
     type Decoder: Clone + Debug + Send + Sync + 'static;
 
     /// The strategy in the header.
     fn strategy(&self) -> Strategy;
 
-    /// Bytes of the longest payload.
+    /// Maximum payload size in bytes.
     fn payload_bytes_max(&self) -> u32;
 
-    /// A header of this strategy, if this object can code for it.
+    /// Returns a header of this strategy if this object can code for it.
     fn supported(&self, header: Header) -> Result<Header, HeaderError> {
         Ok(header)
     }
 
-    /// Cuts and commits. Heavy: one sum over the generators for each chunk, or one encoding.
+    /// Splits and commits. Expensive: one sum over the generators per chunk, or one encoding.
     fn publish(
         &self,
         subject: Subject,
@@ -145,7 +145,7 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         }
     }
 
-    /// Anchors that travel beside the header: one a generation, or none.
+    /// Number of anchors sent with the header: one per generation, or none.
     fn anchors(&self, header: &Header) -> u16 {
         match self.strategy() {
             Strategy::Rlnc => header.generations,
@@ -153,7 +153,7 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         }
     }
 
-    /// Bytes of an encoded anchor.
+    /// Size of an encoded anchor in bytes.
     fn anchor_bytes(&self, header: &Header) -> usize {
         let hashes = usize::from(header.chunks) + path_len(usize::from(header.generations));
         match self.strategy() {
@@ -162,7 +162,7 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         }
     }
 
-    /// Appends the encoding of an anchor: for the random linear code commitments and Merkle path.
+    /// Appends the encoding of an anchor: commitments and Merkle path for the random linear code.
     fn encode_anchor(&self, anchor: &Self::Anchor, out: &mut Vec<u8>);
 
     /// Reads an anchor and checks it against the header.
@@ -182,7 +182,7 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         }
     }
 
-    /// Reads an anchor whose generation and length fit the header, and checks the rest.
+    /// Reads an anchor whose generation and length match the header, and checks the rest.
     fn read_anchor(
         &self,
         header: &Header,
@@ -190,13 +190,13 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         bytes: &[u8],
     ) -> Result<Self::Anchor, PieceError>;
 
-    /// Bytes of the encoded body of a piece.
+    /// Size of the encoded body of a piece in bytes.
     fn piece_bytes(&self, header: &Header, piece: &Self::Piece) -> usize;
 
     /// Appends the body of a piece message, without tag and broadcast id.
     fn encode_piece(&self, header: &Header, piece: &Self::Piece, out: &mut Vec<u8>);
 
-    /// Reads the body of a piece message; everything but validity is checked.
+    /// Reads the body of a piece message and checks everything except validity.
     fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<Self::Piece, PieceError>;
 
     /// The generation of a piece; 0 for shards.
@@ -204,27 +204,27 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         0
     }
 
-    /// The index of a shard; `None` for combinations, of which no two are alike.
+    /// The index of a shard; `None` for combinations, no two of which are alike.
     fn shard(&self, _piece: &Self::Piece) -> Option<u16> {
         None
     }
 
-    /// Transmissions so far, and the rank that the sender claims.
+    /// Number of transmissions so far, and the rank claimed by the sender.
     fn hop_and_rank(&self, piece: &Self::Piece) -> (u8, u16);
 
-    /// Sets what [`hop_and_rank`](Coding::hop_and_rank) reads.
+    /// Sets the values that [`hop_and_rank`](Coding::hop_and_rank) reads.
     fn set_hop_and_rank(&self, piece: &mut Self::Piece, hop: u8, rank: u16);
 
-    /// An empty decoder.
+    /// Creates an empty decoder.
     fn decoder(&self, header: &Header) -> Self::Decoder;
 
-    /// Where an unverified piece stands; an innovative one is from now on counted as waiting.
+    /// Status of an unverified piece. An innovative one counts as waiting from now on.
     fn offer(&self, decoder: &mut Self::Decoder, piece: &Self::Piece) -> PieceStatus;
 
-    /// Forgets what waits: after a bad piece the others, and those held, are offered again.
+    /// Forgets the waiting pieces. After a bad piece the others, and those held, are offered again.
     fn withdraw(&self, decoder: &mut Self::Decoder);
 
-    /// Verifies up to 64 pieces of one generation. Heavy.
+    /// Verifies up to 64 pieces of one generation. Expensive.
     fn verify(
         &self,
         header: &Header,
@@ -233,7 +233,7 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         weights: &mut Weights,
     ) -> Verdicts;
 
-    /// Adds a verified piece; says whether it raised the rank.
+    /// Adds a verified piece. Returns whether it raised the rank.
     fn accept(&self, decoder: &mut Self::Decoder, piece: Self::Piece) -> bool;
 
     /// Rank of a generation (distinct shards, at most k, for Reed-Solomon).
@@ -242,8 +242,8 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// Whether all generations have full rank.
     fn is_full(&self, decoder: &Self::Decoder) -> bool;
 
-    /// Something to send, with hop 1 and the own rank: a fresh combination of generation `selector`, or
-    /// the shard of index `selector`. `None` where there is nothing.
+    /// Draws something to send, with hop 1 and the own rank: a fresh combination of generation `selector`, or the shard
+    /// with index `selector`. `None` if there is nothing.
     fn draw<R: Rng + ?Sized>(
         &self,
         decoder: &Self::Decoder,
@@ -252,14 +252,14 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         rng: &mut R,
     ) -> Option<Self::Piece>;
 
-    /// The payload, after all final checks, and a decoder that can send like a source. Heavy.
+    /// Returns the payload, after all final checks, and a decoder that can send like a source. Expensive.
     fn decode(
         &self,
         header: &Header,
         decoder: &Self::Decoder,
     ) -> Result<(Vec<u8>, Self::Decoder), DecodeError>;
 
-    /// [`decode`](Coding::decode) with a payload that can be shared.
+    /// Like [`decode`](Coding::decode), with a payload that can be shared.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Coefficients: their widths on the wire and the distributions by which sources and relays draw them.
+//! Coefficients: their widths on the wire and the distributions from which sources and relays draw them.
 
 use alphorn_exec::Backend;
 use rand_chacha::rand_core::Rng;
@@ -8,22 +8,22 @@ use crate::kernel::Dispatch;
 use crate::row::Row;
 use crate::scalar::{Scalar, Short};
 
-/// Bytes that a coefficient may take on the wire.
+/// Legal widths of a coefficient on the wire, in bytes.
 pub(crate) const WIDTHS: [u8; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
-/// Above this width a small row would be no shorter than worth it.
+/// Above this width a small row is not enough shorter to be useful.
 const SMALL_WIDTH_MAX: u8 = 8;
 
-/// How large coefficients are.
+/// Size of the coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Uniform scalars of 32 bytes.
     Full,
-    /// Small non-negative integers that grow with each recoding by 8 + log2(rank) bits.
+    /// Small non-negative integers that grow by 8 + log2(rank) bits with each recoding.
     Small,
 }
 
 impl Mode {
-    /// Full where 32 bytes a coefficient are at most 4 % of the data, else small.
+    /// Full if 32 bytes per coefficient are at most 4 % of the data, otherwise small.
     pub fn of(chunks: u16, elements: u32) -> Mode {
         if u32::from(chunks) * 25 <= elements {
             Mode::Full
@@ -33,16 +33,16 @@ impl Mode {
     }
 }
 
-/// The distribution of a source's small coefficients. Uniform scalars look alike at every depth.
+/// The distribution of a source's small coefficients. Uniform scalars look the same at every depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     /// Eight bits each.
     Fresh,
-    /// What a relay of rank three sends: Σ α_i β_i of three rows β_i, all of eight bits.
+    /// Those sent by a relay of rank three: Σ α_i β_i over three rows β_i, all of eight bits.
     Blend,
 }
 
-/// The least allowed width that fits every coefficient.
+/// The smallest legal width that fits every coefficient.
 pub(crate) fn width_of(row: &Row) -> u8 {
     let bytes = row.bits().div_ceil(8);
     // A scalar has at most 253 bits, so 32 bytes always fit.
@@ -52,7 +52,7 @@ pub(crate) fn width_of(row: &Row) -> u8 {
         .unwrap_or(32)
 }
 
-/// Appends the coefficients, `width` little-endian bytes each.
+/// Appends the coefficients, as `width` little-endian bytes each.
 pub(crate) fn encode(row: &Row, width: u8, out: &mut Vec<u8>) {
     for coefficient in row.iter() {
         let bytes = coefficient.to_bytes();
@@ -64,7 +64,7 @@ pub(crate) fn encode(row: &Row, width: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads `bytes.len() / width` coefficients of an allowed width, each canonical, not all zero.
+/// Reads `bytes.len() / width` coefficients of a legal width, each canonical, not all zero.
 pub(crate) fn decode(bytes: &[u8], width: u8) -> Result<Row, PieceError> {
     let width = usize::from(width);
     let mut row = Row::zero(bytes.len() / width);
@@ -104,7 +104,7 @@ fn draw_small(len: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<Scalar> {
     })
 }
 
-/// Coefficients over the source chunks, drawn by one who holds them all.
+/// Draws coefficients over the source chunks, for a holder of all of them.
 pub(crate) fn draw_source(
     chunks: usize,
     mode: Mode,
@@ -144,12 +144,12 @@ impl Factors {
     }
 }
 
-/// Factors over the accepted rows of a relay, and the row that they give.
+/// Draws factors over the accepted rows of a relay, and returns the resulting row.
 ///
-/// In small mode a relay of rank one forwards its row unchanged: its span is a line, and a factor
-/// would only lengthen the row. Long rows are left out while they are fewer than the others, so that one
-/// neighbour who sends a multiple of a good chunk by a random scalar does not make all rows behind it
-/// long. The factors are short where the row is long anyway: they are found in fewer limbs.
+/// In small mode a relay of rank one forwards its row unchanged: its span is a line, and a factor would only lengthen
+/// the row. Long rows are left out while they are the minority, so that a neighbour that sends a multiple of a good
+/// chunk by a random scalar does not lengthen all subsequent rows. If the row is long anyway, the factors are short, so
+/// that it is computed with fewer limbs.
 pub(crate) fn draw_relay(
     rows: &[&Row],
     mode: Mode,
@@ -248,7 +248,7 @@ mod tests {
                 ))
             })
             .collect();
-        // Worst case of ten rows: 8, 19.3, 30.6, 42, 53.3 bits.
+        // Worst case for ten rows: 8, 19.3, 30.6, 42, 53.3 bits.
         for width_max in [3, 4, 6, 8] {
             let refs: Vec<&Row> = rows.iter().collect();
             rows = (0..chunks)
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((scalars(&factors), &same), (vec![Scalar::ONE], &rows[0]));
     }
 
-    /// A neighbour who multiplies a good row by a random scalar makes none long but its own.
+    /// A neighbour that multiplies a good row by a random scalar lengthens only its own.
     #[test]
     fn long_rows_are_left_out_while_they_are_the_fewer() {
         let mut rng = ChaCha20Rng::seed_from_u64(9);

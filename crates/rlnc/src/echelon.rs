@@ -1,10 +1,9 @@
-//! Rows in reduced echelon form, grown one row at a time, and the rows that wait for verification.
+//! Rows in reduced echelon form, added one at a time, and the rows waiting for verification.
 //!
-//! Each *settled* row has 1 at its own pivot and 0 at the pivots of the other settled rows, so the
-//! factors that reduce a new row are read off that row at once, and one pass of the row kernel does the
-//! rest. A new row is not eliminated from the others immediately: up to [`FRESH_MAX`] *fresh* rows are
-//! only reduced by those before them, and then eliminated together, which saves most of the modular
-//! reductions that single eliminations would take.
+//! Each *settled* row has 1 at its own pivot and 0 at the pivots of the other settled rows, so the factors that reduce
+//! a new row are read directly from that row, and one pass of the row kernel does the rest. A new row is not eliminated
+//! from the others immediately: up to [`FRESH_MAX`] *fresh* rows are reduced only by those before them, and then
+//! eliminated together, which saves most of the modular reductions of single eliminations.
 
 use alphorn_exec::Backend;
 
@@ -13,23 +12,22 @@ use crate::kernel::Dispatch;
 use crate::row::Row;
 use crate::scalar::Scalar;
 
-/// Fresh rows that are eliminated together.
+/// Number of fresh rows that are eliminated together.
 const FRESH_MAX: usize = 8;
 
-/// The span of the accepted rows, and of those that wait.
+/// The span of the accepted rows, and that of the waiting ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Echelon {
     backend: Backend,
     width: usize,
-    /// Each of `width` elements, and behind them its history: the factors by which it is combined from
-    /// the rows as received.
+    /// Each has `width` elements, followed by its history: the factors that combine it from the rows as received.
     rows: Vec<Row>,
     pivots: Vec<usize>,
-    /// The first so many rows are zero at each other's pivots; each later row is zero at those before it.
+    /// The first `settled` rows are zero at each other's pivots; each later row is zero at those before it.
     settled: usize,
-    /// Rows that wait, each reduced by the accepted rows and by those before it, with its pivot.
+    /// Waiting rows, each reduced by the accepted rows and by those before it, with its pivot.
     waiting: Vec<(usize, Row)>,
-    /// Whether rows were accepted since the waiting ones were reduced by them.
+    /// Whether rows were accepted since the waiting ones were reduced.
     stale: bool,
 }
 
@@ -55,7 +53,7 @@ impl Echelon {
         self.rows.len() == self.width
     }
 
-    /// Accepts the row if it is outside the accepted span; says whether it was.
+    /// Accepts the row if it is outside the accepted span. Returns whether it was.
     pub(crate) fn insert(&mut self, row: &Row) -> bool {
         if self.is_full() {
             return false;
@@ -70,7 +68,7 @@ impl Echelon {
         self.rows.push(self.backend.combine(&[factor], &[&reduced]));
         self.pivots.push(pivot);
         if self.is_full() {
-            // Nothing waits for a span that has everything.
+            // Nothing waits for a complete span.
             self.waiting = Vec::new();
         }
         self.stale = !self.waiting.is_empty();
@@ -80,7 +78,7 @@ impl Echelon {
         true
     }
 
-    /// Where an unverified row stands. An innovative one waits from now on.
+    /// Status of an unverified row. An innovative one waits from now on.
     pub(crate) fn offer(&mut self, row: &Row) -> PieceStatus {
         if self.is_full() {
             return PieceStatus::Full;
@@ -94,12 +92,12 @@ impl Echelon {
         self.wait(row)
     }
 
-    /// Whether rows wait.
+    /// Whether any rows are waiting.
     pub(crate) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Forgets what waits.
+    /// Forgets the waiting rows.
     pub(crate) fn withdraw(&mut self) {
         self.waiting.clear();
         self.stale = false;
@@ -113,7 +111,7 @@ impl Echelon {
         for (pivot, waiting) in &self.waiting {
             let factor = left.get(*pivot);
             if !factor.is_zero() {
-                // Any nonzero multiple will do, so no inverse is needed.
+                // Any nonzero multiple is sufficient, so no inverse is needed.
                 let factors = [waiting.get(*pivot), -factor];
                 left = self.backend.combine(&factors, &[&left, waiting]);
             }
@@ -127,14 +125,14 @@ impl Echelon {
         }
     }
 
-    /// The first `len` elements of the row less its part in the accepted span.
+    /// The first `len` elements of the row minus its part in the accepted span.
     fn reduced(&self, row: &Row, len: usize) -> Row {
         let mut factors = vec![Scalar::ONE];
         let mut rows = vec![row];
         for (i, (earlier, &pivot)) in self.rows.iter().zip(&self.pivots).enumerate() {
             let mut factor = -row.get(pivot);
             if i >= self.settled {
-                // What the factors so far have put at this pivot.
+                // The contribution of the factors so far to this pivot.
                 for (before, earlier) in factors.iter().zip(&rows).skip(1) {
                     factor = factor - *before * earlier.get(pivot);
                 }
@@ -151,7 +149,7 @@ impl Echelon {
         (0..self.width).find(|&i| !reduced.get(i).is_zero())
     }
 
-    /// Eliminates the fresh rows from each other, the last first, and then from all settled ones.
+    /// Eliminates the fresh rows from each other, starting with the last, and then from all settled ones.
     fn settle(&mut self) {
         for i in (0..self.rows.len()).rev() {
             let done = self.settled.max(i + 1);
@@ -171,7 +169,7 @@ impl Echelon {
         self.settled = self.rows.len();
     }
 
-    /// At full rank: row i lists the factors that combine the rows as received into unit vector i.
+    /// At full rank: row i lists the factors that combine the received rows into unit vector i.
     pub(crate) fn inverse(&self) -> Option<Vec<Vec<Scalar>>> {
         if !self.is_full() {
             return None;
@@ -217,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Rows with many zeros, so that pivots come in every order, over several settlings.
+    /// Rows with many zeros, so that pivots occur in any order, over several settlings.
     #[test]
     fn sparse_rows_of_every_width_invert() {
         let mut rng = ChaCha20Rng::seed_from_u64(13);

@@ -1,13 +1,13 @@
-//! What can be wrong with pieces, commitments and payloads.
+//! Errors in pieces, commitments and payloads.
 
 use thiserror::Error;
 
-/// Why bytes are no piece (chunk or shard) or no list of commitments of a broadcast.
+/// Why bytes are not a valid piece (chunk or shard) or list of commitments of a broadcast.
 ///
-/// Nothing here needs a multiplication in the group: all of it is found before verification.
+/// None of these checks needs a group multiplication: all are made before verification.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PieceError {
-    /// Length other than the header implies.
+    /// A length that does not match the header.
     #[error("{found} bytes, the header implies {expected}")]
     Length {
         /// Bytes received.
@@ -34,7 +34,7 @@ pub enum PieceError {
         /// Position among the coefficients or among the data.
         index: usize,
     },
-    /// A commitment that encodes no group element.
+    /// A commitment that does not encode a group element.
     #[error("commitment {index} is not canonical")]
     NonCanonicalPoint {
         /// Position in the list.
@@ -58,7 +58,7 @@ pub enum PieceError {
 
 /// Why verified pieces do not decode to the payload of the header.
 ///
-/// Only the source can cause it, and every honest node finds the same.
+/// Only the source can cause this, and every honest node finds the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum InvalidSource {
     /// A source element does not fit into 31 bytes.
@@ -66,16 +66,16 @@ pub enum InvalidSource {
     Element {
         /// Source chunk, counted over all generations.
         chunk: usize,
-        /// Element of it.
+        /// Element within it.
         element: usize,
     },
     /// Bytes after the end of the payload are not zero.
     #[error("padding is not zero")]
     Padding,
-    /// The payload has another hash.
+    /// The payload has a different hash.
     #[error("payload hash differs from the header")]
     PayloadHash,
-    /// The shards are no codeword.
+    /// The shards are not a codeword.
     #[error("re-encoded shards have another root")]
     NotACodeword,
 }
@@ -83,7 +83,7 @@ pub enum InvalidSource {
 /// Why a decoder cannot finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Pieces are missing; not an error of anybody.
+    /// Pieces are missing; no peer is at fault.
     #[error("rank {rank} of {needed} in generation {generation}")]
     Incomplete {
         /// The first generation that is not full.
@@ -93,7 +93,7 @@ pub enum DecodeError {
         /// The rank it needs.
         needed: u16,
     },
-    /// The source committed to something that is no payload.
+    /// The source committed to something that is not a payload.
     #[error(transparent)]
     InvalidSource(#[from] InvalidSource),
 }

@@ -1,4 +1,5 @@
-//! Hash to group: `expand_message_xmd` (RFC 9380, section 5.3.1) and the generators made with it.
+//! Hash to group: `expand_message_xmd` (RFC 9380, section 5.3.1) and the generators derived with
+//! it.
 
 use curve25519_dalek::ristretto::RistrettoPoint;
 use sha2::{Digest, Sha512};
@@ -11,7 +12,8 @@ const GENERATOR_DST: &[u8] = b"ALPHORN-RLNC-V1_ristretto255_XMD:SHA-512_R255MAP_
 
 /// `expand_message_xmd` with SHA-512 (RFC 9380, section 5.3.1) into `out`.
 ///
-/// The caller keeps the RFC's limits: a tag of at most 255 bytes, an output of at most 255 digests.
+/// The caller must respect the RFC's limits: a tag of at most 255 bytes, an output of at most 255
+/// digests.
 pub(crate) fn expand_message_xmd(parts: &[&[u8]], dst: &[u8], out: &mut [u8]) {
     const BLOCK_BYTES: usize = 128;
     const DIGEST_BYTES: usize = 64;
@@ -49,7 +51,7 @@ pub(crate) fn expand_message_xmd(parts: &[&[u8]], dst: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Generator G_j, the hash of "generator" and j: nobody knows a relation between two of them.
+/// Generator G_j, the hash of "generator" and j: no relation between two of them is known.
 pub(crate) fn generator(index: u32) -> Point {
     let mut uniform = [0; 64];
     let parts: [&[u8]; 2] = [b"generator", &index.to_le_bytes()];

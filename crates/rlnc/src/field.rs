@@ -1,4 +1,4 @@
-//! The field F_p, p = 2^255 - 19, on which the curve lives: five limbs of 51 bits.
+//! The base field F_p of the curve, p = 2^255 - 19: five limbs of 51 bits.
 //!
 //! Bounds. A value is *reduced* if each limb is below 2^51 + 2^17; [`Fe::mul`] and [`Fe::square`] take
 //! limbs below 2^54 and return reduced ones; [`Fe::add`] adds limbs without a carry; [`Fe::sub`] adds
@@ -109,7 +109,7 @@ impl Fe {
         out
     }
 
-    /// One parallel carry: limbs below 2^63 in, reduced out.
+    /// One parallel carry: input limbs below 2^63, reduced output.
     #[inline(always)]
     pub(crate) fn carried(self) -> Fe {
         let l = self.0;
@@ -272,7 +272,7 @@ impl Fe {
     }
 }
 
-/// Columns below 2^115 to reduced limbs; the carry chain runs once around.
+/// Converts columns below 2^115 to reduced limbs; the carry chain goes around once.
 #[inline(always)]
 fn reduce_wide(mut c: [u128; 5]) -> Fe {
     let mut l = [0_u64; 5];

@@ -1,5 +1,4 @@
-//! The signed header of a broadcast: what it is, how it is cut, and what its pieces are checked
-//! against.
+//! The signed header of a broadcast: its content, how it is split, and what its pieces are checked against.
 
 use std::fmt;
 
@@ -10,31 +9,31 @@ use crate::kernel::table::TableRow;
 use crate::merkle::{Hash, path_len};
 use crate::row::row_bytes;
 
-/// Bytes of an encoded header.
+/// Size of an encoded header in bytes.
 pub const HEADER_BYTES: usize = 100;
 /// Largest payload that any configuration may allow, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
-/// Most chunks of a generation (random linear code).
+/// Maximum number of chunks per generation (random linear code).
 pub const CHUNKS_MAX: u16 = 64;
-/// Most elements of a chunk (random linear code).
+/// Maximum number of elements per chunk (random linear code).
 pub const ELEMENTS_MAX: u32 = 8192;
-/// Most generations of a payload (random linear code).
+/// Maximum number of generations of a payload (random linear code).
 pub const GENERATIONS_MAX: u16 = 16;
-/// Most data shards (Reed-Solomon).
+/// Maximum number of data shards (Reed-Solomon).
 pub(crate) const SHARDS_DATA_MAX: u16 = 256;
-/// Most shards in all (Reed-Solomon).
+/// Maximum total number of shards (Reed-Solomon).
 pub const SHARDS_TOTAL_MAX: u16 = 1024;
-/// Most shards in all for each data shard: whoever decodes makes all of them, so one shard off the wire may cost no
-/// more than so many times the payload. `Cut::rs` takes 4 to 8.
+/// Maximum total number of shards per data shard. A decoder computes all of them, so this bounds the cost of one
+/// received shard to this many times the payload. `Cut::rs` takes 4 to 8.
 const SHARDS_RATIO_MAX: u32 = 8;
-/// Most bytes of a shard (Reed-Solomon).
+/// Maximum size of a shard in bytes (Reed-Solomon).
 pub const SHARD_BYTES_MAX: u32 = 262_144;
-/// Payload bytes of an element: each 31-byte string is below ℓ, so nothing is reduced or shifted.
+/// Payload bytes per element: each 31-byte string is below ℓ, so nothing is reduced or shifted.
 pub const ELEMENT_PAYLOAD_BYTES: u32 = 31;
 
-/// Bytes of a piece in memory beside its rows or its shard: lengths, counts, what allocators add.
+/// Memory of a piece in addition to its rows or its shard, in bytes: lengths, counts, allocator overhead.
 const PIECE_BYTES: u64 = 256;
-/// Bytes of a commitment in memory: its encoding, eight multiples of it.
+/// Memory of a commitment in bytes: its encoding and eight multiples of it.
 const COMMITMENT_BYTES: usize = 32 + 8 * size_of::<TableRow>();
 
 const VERSION: u8 = 1;
@@ -50,7 +49,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The byte of the header.
+    /// The byte in the header.
     pub(crate) fn to_byte(self) -> u8 {
         match self {
             Strategy::Rlnc => 1,
@@ -59,8 +58,8 @@ impl Strategy {
     }
 }
 
-/// Names one broadcast: its signing root, the whole of it. A source chooses its payloads, so it could find
-/// two headers with one half of a root (2^64 hashes), and pieces of one would be wrong under the other.
+/// Identifies one broadcast: its complete signing root. A source chooses its payloads, so it could find two headers
+/// with the same half of a root (2^64 hashes), and pieces of one would be wrong under the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub Hash);
 
@@ -70,7 +69,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Which payload of whom a broadcast carries; its meaning belongs to the protocol above.
+/// Identifies the payload of a broadcast and its source. The meaning is defined by the protocol above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// Kind of payload.
@@ -79,28 +78,28 @@ pub struct Subject {
     pub slot: u64,
     /// Index of the source.
     pub source: u32,
-    /// Which of the source's payloads of that kind.
+    /// Number among the source's payloads of that kind.
     pub index: u32,
 }
 
 /// The header: fixed layout, 100 bytes, signed by the source.
 ///
-/// [`Header::decode`] and the codes' `publish` make only headers whose geometry is consistent.
+/// [`Header::decode`] and the codes' `publish` only create headers with consistent geometry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// The code.
     pub strategy: Strategy,
-    /// What is broadcast.
+    /// The subject of the broadcast.
     pub subject: Subject,
-    /// Payload bytes.
+    /// Payload size in bytes.
     pub len: u32,
-    /// Source chunks of a generation N, or data shards k.
+    /// Number of source chunks of a generation N, or of data shards k.
     pub chunks: u16,
-    /// All shards K; 0 for the random linear code.
+    /// Total number of shards K; 0 for the random linear code.
     pub shards_total: u16,
-    /// Generations; 1 for Reed-Solomon.
+    /// Number of generations; 1 for Reed-Solomon.
     pub generations: u16,
-    /// Elements of a chunk M, or bytes of a shard c.
+    /// Number of elements of a chunk M, or of bytes of a shard c.
     pub unit: u32,
     /// SHA-256 of the payload.
     pub payload_hash: Hash,
@@ -108,7 +107,7 @@ pub struct Header {
     pub commit_root: Hash,
 }
 
-/// Why bytes are no header, or a payload cannot be cut as asked.
+/// Why bytes are not a header, or a payload cannot be split as requested.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// Not exactly [`HEADER_BYTES`].
@@ -131,22 +130,22 @@ pub enum HeaderError {
         /// The configured maximum.
         max: u32,
     },
-    /// A count out of its range.
+    /// A count is out of range.
     #[error("{name} is {value}, allowed are {min} to {max}")]
     Range {
-        /// Which field.
+        /// The field.
         name: &'static str,
         /// Its value.
         value: u32,
-        /// Least legal value.
+        /// Minimum legal value.
         min: u32,
-        /// Greatest legal value.
+        /// Maximum legal value.
         max: u32,
     },
-    /// The number of all shards is no power of two.
+    /// The total number of shards is not a power of two.
     #[error("{0} shards in all, expected a power of two")]
     ShardsTotal(u16),
-    /// The unit does not follow from length and counts.
+    /// The unit does not match length and counts.
     #[error("unit {found}, but length and counts give {expected}")]
     Unit {
         /// As in the header.
@@ -193,7 +192,7 @@ impl Header {
         out
     }
 
-    /// Reads a header and checks all its limits and that its counts fit its length.
+    /// Reads a header and checks all its limits and that its counts match its length.
     pub fn decode(bytes: &[u8], payload_bytes_max: u32) -> Result<Header, HeaderError> {
         let bytes: &[u8; HEADER_BYTES] = bytes
             .try_into()
@@ -236,7 +235,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The geometry of a random linear code: a header whose hashes are still zero.
+    /// The geometry of a random linear code: a header with its hashes still zero.
     pub(crate) fn rlnc(
         subject: Subject,
         len: usize,
@@ -262,7 +261,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The geometry of a Reed-Solomon code: a header whose hashes are still zero.
+    /// The geometry of a Reed-Solomon code: a header with its hashes still zero.
     pub(crate) fn rs(
         subject: Subject,
         len: usize,
@@ -297,12 +296,12 @@ impl Header {
         hash.finalize().into()
     }
 
-    /// The name of the broadcast. It covers no signature, because signatures need not be unique.
+    /// The id of the broadcast. It does not cover a signature, because signatures need not be unique.
     pub fn id(&self, network_id: &Hash) -> Id {
         Id(self.signing_root(network_id))
     }
 
-    /// Bytes that a chunk with its coefficients, or a shard with its path, takes in memory.
+    /// Memory of a chunk with its coefficients, or of a shard with its path, in bytes.
     pub fn piece_memory_bytes(&self) -> u64 {
         let bytes = match self.strategy {
             Strategy::Rlnc => row_bytes(self.unit as usize) + row_bytes(usize::from(self.chunks)),
@@ -311,11 +310,11 @@ impl Header {
         PIECE_BYTES + bytes as u64
     }
 
-    /// Bytes that the spans of all generations and the tables of their commitments take in memory, beside
-    /// pieces; nothing for shards.
+    /// Memory of the spans of all generations and the tables of their commitments in bytes, in addition to pieces; zero
+    /// for shards.
     pub fn span_memory_bytes(&self) -> u64 {
         let chunks = usize::from(self.chunks);
-        // A row with its history, one that waits, one of the inverse, a commitment and its multiples.
+        // A row with its history, a waiting one, one of the inverse, a commitment and its multiples.
         let each = row_bytes(2 * chunks) + row_bytes(chunks) + 32 * chunks + COMMITMENT_BYTES;
         match self.strategy {
             Strategy::Rlnc => usize::from(self.generations) as u64 * (chunks * each) as u64,
@@ -323,7 +322,7 @@ impl Header {
         }
     }
 
-    /// Bytes that the commitments of one generation take in memory, with their tables; nothing for shards.
+    /// Memory of the commitments of one generation, with their tables, in bytes; zero for shards.
     pub fn anchor_memory_bytes(&self) -> u64 {
         match self.strategy {
             Strategy::Rlnc => PIECE_BYTES + u64::from(self.chunks) * COMMITMENT_BYTES as u64,
@@ -425,7 +424,7 @@ mod tests {
         }
     }
 
-    /// One shard has whoever decodes make all of them.
+    /// A single shard makes a decoder compute all of them.
     #[test]
     fn shards_are_at_most_eight_times_the_payload() {
         let len = SHARD_BYTES_MAX as usize;
@@ -475,7 +474,7 @@ mod tests {
         assert_ne!(header.signing_root(&network), header.signing_root(&[1; 32]));
     }
 
-    /// Trap 21: counts out of range and a unit that does not fit are errors, never panics.
+    /// Trap 21: counts out of range and a unit that does not match are errors, never panics.
     #[test]
     fn trap_21_inconsistent_geometry_is_refused() {
         let good = Header::rlnc(SUBJECT, 117_800, 10, 1, MAX).unwrap();

@@ -1,14 +1,14 @@
 //! Inverses modulo ℓ by divisions of 2-adic integers (Bernstein and Yang, "Fast constant-time gcd computation and
-//! modular inversion", 2019), 62 steps at a time: what they do to two numbers depends on their lowest bits alone.
+//! modular inversion", 2019), 62 steps at a time: their effect on two numbers depends only on the lowest bits.
 
 use crate::scalar::{ORDER, Scalar};
 
-/// Steps of a batch, and bits of a limb.
+/// Steps per batch, and bits per limb.
 const STEPS: u32 = 62;
 const MASK: u64 = (1 << STEPS) - 1;
 /// 1/ℓ modulo 2^62.
 const ORDER_INVERSE: u64 = {
-    // Each round doubles the bits that are right, of which there are three.
+    // Each round doubles the number of correct bits, initially three.
     let mut inverse = ORDER[0];
     let mut round = 0;
     while round < 5 {
@@ -18,7 +18,7 @@ const ORDER_INVERSE: u64 = {
     inverse & MASK
 };
 
-/// A signed integer in limbs of 62 bits, all but the last of which are not negative.
+/// A signed integer in limbs of 62 bits, all non-negative except the last.
 #[derive(Clone, Copy)]
 struct Signed([i64; 5]);
 
@@ -35,7 +35,7 @@ impl Signed {
         ])
     }
 
-    /// The words of a number that is not negative.
+    /// The words of a non-negative number.
     fn words(self) -> [u64; 4] {
         let [a, b, c, d, e] = self.0.map(|limb| limb as u64);
         [
@@ -64,7 +64,7 @@ impl Signed {
     }
 }
 
-/// What a batch makes of (f, g): (u·f + v·g, q·f + r·g) / 2^62. No row is above 2^62 in the sum of its magnitudes.
+/// The result of a batch on (f, g): (u·f + v·g, q·f + r·g) / 2^62. The sum of magnitudes in a row is at most 2^62.
 #[derive(Clone, Copy)]
 struct Batch {
     u: i64,
@@ -74,7 +74,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// 62 steps on the lowest words of f, which is odd, and g; `eta` is minus the δ of the article.
+    /// 62 steps on the lowest words of f, which is odd, and g; `eta` is minus the δ of the paper.
     fn new(eta: &mut i64, f: i64, g: i64) -> Batch {
         let (mut f, mut g) = (f as u64, g as u64);
         let (mut u, mut v, mut q, mut r) = (1_u64, 0_u64, 0_u64, 1_u64);
@@ -96,8 +96,8 @@ impl Batch {
                 (u, q) = (q, u.wrapping_neg());
                 (v, r) = (r, v.wrapping_neg());
             }
-            // The multiple of f that zeroes bits of g, as many as there are steps before f changes again: six at
-            // most, because f·(f² - 2) is -1/f modulo 2^6.
+            // The multiple of f that zeroes bits of g, as many as there are steps before f changes again, but at most
+            // six, because f·(f² - 2) is -1/f modulo 2^6.
             let bits = (*eta as u64 + 1).min(u64::from(left)).min(6);
             let w = f
                 .wrapping_mul(f.wrapping_mul(f).wrapping_sub(2))
@@ -114,11 +114,11 @@ impl Batch {
         self.apply(f, g, [0; 2])
     }
 
-    /// The same modulo ℓ, for values from -2ℓ to ℓ, both ends apart, among which the results are.
+    /// The same modulo ℓ, for values strictly between -2ℓ and ℓ; the results are in that range, too.
     fn divide_modulo(self, d: Signed, e: Signed) -> [Signed; 2] {
         let rows = [[self.u, self.v], [self.q, self.r]];
         let multiples = rows.map(|[u, v]| {
-            // What makes d and e positive, and then zeroes the lowest 62 bits.
+            // The multiple that makes d and e positive, and then zeroes the lowest 62 bits.
             let start = if d.is_negative() { u } else { 0 } + if e.is_negative() { v } else { 0 };
             let low = u.wrapping_mul(d.0[0]).wrapping_add(v.wrapping_mul(e.0[0])) as u64;
             let less = ORDER_INVERSE.wrapping_mul(low).wrapping_add(start as u64) & MASK;
@@ -158,7 +158,7 @@ pub(crate) fn vartime_inverse(x: Scalar) -> Scalar {
         [d, e] = batch.divide_modulo(d, e);
         [f, g] = batch.divide(f, g);
     }
-    // Now f is 1 or -1, for ℓ is a prime.
+    // Now f is 1 or -1, because ℓ is a prime.
     if f.is_negative() {
         d = Signed([0; 5]).plus(-1, d);
     }
@@ -176,7 +176,7 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
-    /// Small numbers, their negatives, powers of two and what is around them, sparse ones and random ones.
+    /// Small numbers, their negatives, powers of two and their neighbours, sparse and random numbers.
     #[test]
     fn inverses_times_their_numbers_are_one() {
         let mut rng = ChaCha20Rng::seed_from_u64(18);

@@ -1,6 +1,6 @@
 //! The known answers of `vectors/rlnc/broadcast.txt`.
 
-/// The 32 bytes under a name.
+/// The 32 bytes with this name.
 pub(crate) fn hash(name: &str) -> [u8; 32] {
     let text = include_str!("../../../vectors/rlnc/broadcast.txt");
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));

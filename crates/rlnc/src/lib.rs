@@ -3,19 +3,19 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `chunk` | coded chunks and their encoding |
-//! | `coding` | what the roles of a broadcast need from a code |
-//! | `coefficients` | widths of coefficients, and the distributions by which they are drawn |
-//! | `echelon` | rows in reduced echelon form, grown one by one |
-//! | `expand` | hash to group, and the generators made with it |
+//! | `coding` | interface between the roles of a broadcast and a code |
+//! | `coefficients` | widths of coefficients, and the distributions from which they are drawn |
+//! | `echelon` | rows in reduced echelon form, added one at a time |
+//! | `expand` | hash to group, and the generators derived with it |
 //! | `field`, `scalar`, `inverse`, `point` | the arithmetic of Ristretto255 |
 //! | `header` | the signed header of a broadcast |
-//! | `kernel` | sums of points and combinations of rows, for each instruction set |
+//! | `kernel` | sums of points and combinations of rows, per instruction set |
 //! | `merkle` | SHA-256 Merkle trees |
-//! | `model`, `model16`, `model_rs` | the codes without data, for simulations |
-//! | `payload` | a payload as elements, and back |
+//! | `model`, `model16`, `model_rs` | codes without data, for simulations |
+//! | `payload` | conversion of a payload to elements and back |
 //! | `pedersen` | commitments to source chunks, and the check of chunks against them |
 //! | `ristretto` | the random linear code, authenticated by Pedersen commitments |
-//! | `row` | rows of scalars in the layout of the kernels |
+//! | `row` | rows of scalars in the memory layout of the kernels |
 //! | `rs` | Reed-Solomon shards under a Merkle root |
 //!
 #![doc = include_str!("LECTURE.md")]
@@ -63,7 +63,7 @@ pub use row::Row;
 pub use rs::{Rs, Shard, ShardDecoder};
 pub use scalar::Scalar;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example from the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

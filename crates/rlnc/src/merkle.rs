@@ -1,12 +1,12 @@
-//! SHA-256 Merkle trees: leaf = H(0x00 ‖ LE16(index) ‖ data), node = H(0x01 ‖ left ‖ right), padded to
-//! a power of two with leaves of 32 zero bytes. The prefixes keep leaves and nodes apart.
+//! SHA-256 Merkle trees: leaf = H(0x00 ‖ LE16(index) ‖ data), node = H(0x01 ‖ left ‖ right), padded to a power of two
+//! with leaves of 32 zero bytes. The prefixes separate leaves from nodes.
 
 use sha2::{Digest, Sha256};
 
 /// A SHA-256 digest.
 pub type Hash = [u8; 32];
 
-/// The hash of leaf `index`, whose data are the concatenated `parts`.
+/// The hash of leaf `index`, whose data is the concatenation of `parts`.
 pub(crate) fn leaf<'a>(index: u16, parts: impl IntoIterator<Item = &'a [u8]>) -> Hash {
     let mut hash = Sha256::new();
     hash.update([0]);
@@ -25,7 +25,7 @@ fn node(left: &Hash, right: &Hash) -> Hash {
     hash.finalize().into()
 }
 
-/// Hashes in the path of a leaf of a tree of `leaves` leaves.
+/// Number of hashes in the path of a leaf, in a tree of `leaves` leaves.
 pub(crate) fn path_len(leaves: usize) -> usize {
     leaves.next_power_of_two().trailing_zeros() as usize
 }
@@ -37,7 +37,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// The tree over at least one leaf.
+    /// Builds the tree over at least one leaf.
     pub(crate) fn new(mut leaves: Vec<Hash>) -> Tree {
         leaves.resize(leaves.len().next_power_of_two(), [0; 32]);
         let mut levels = vec![leaves];
@@ -67,7 +67,7 @@ impl Tree {
     }
 }
 
-/// The root that a leaf and its path lead to.
+/// The root computed from a leaf and its path.
 pub(crate) fn climb(leaf: Hash, index: usize, path: &[Hash]) -> Hash {
     path.iter()
         .enumerate()

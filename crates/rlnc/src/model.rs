@@ -10,7 +10,7 @@ use std::slice::ChunksExact;
 /// The modulus, 2^16 - 15.
 pub(crate) const MODULUS: u32 = 65_521;
 
-/// value modulo 65521, by 2^16 = 15 modulo 65521.
+/// value modulo 65521, using 2^16 = 15 modulo 65521.
 #[inline(always)]
 fn reduce(value: u32) -> u32 {
     // At most 15·65535 + 65535 < 2^20, then at most 15·15 + 65535 < 2·65521.
@@ -37,13 +37,13 @@ fn inverse(value: u32) -> u32 {
     result
 }
 
-/// Dimensions of a span, at most.
+/// Maximum number of dimensions of a span.
 pub(crate) const WIDTH_MAX: usize = 64;
-/// Elements of a span's row begin and end at multiples of this many, so that vectors hold whole ones.
+/// Rows of a span start and end at multiples of this many elements, so that vectors hold complete ones.
 const LANES: usize = 16;
 
-/// Sums of products that are not reduced yet: their lower and upper halves by themselves, which takes two
-/// multiplications of words, as every x86-64 does eight of at once, and most sixteen.
+/// Unreduced sums of products, with lower and upper halves stored separately. This takes two multiplications of words;
+/// every x86-64 does eight of those at once, and most do sixteen.
 #[derive(Clone, Copy)]
 struct Sums {
     low: [u32; WIDTH_MAX],
@@ -56,7 +56,7 @@ impl Sums {
         high: [0; WIDTH_MAX],
     };
 
-    /// Adds `factor · row` behind the first `from` elements; 64 times at most.
+    /// Adds `factor · row` after the first `from` elements; 64 times at most.
     #[inline(always)]
     fn add(&mut self, from: usize, factor: u16, row: &[u16]) {
         let sums = self.low[from..].iter_mut().zip(&mut self.high[from..]);
@@ -66,7 +66,7 @@ impl Sums {
         }
     }
 
-    /// An element that is not reduced yet: at most 15·64·65535 + 65·65535 < 2^26.
+    /// An unreduced element: at most 15·64·65535 + 65·65535 < 2^26.
     #[inline(always)]
     fn element(&self, i: usize) -> u32 {
         self.low[i] + 15 * self.high[i]
@@ -91,18 +91,18 @@ fn combine_here(factors: &[u16], rows: ChunksExact<'_, u16>) -> [u16; WIDTH_MAX]
     std::array::from_fn(|i| reduce(sums.element(i)) as u16)
 }
 
-/// A span in row echelon form: one flat block, so that copying it is one move of memory.
+/// A span in row echelon form, in one flat block, so that copying it is one memory move.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     width: usize,
-    /// Row p, if present, has its first nonzero element, 1, at p. Zeros are behind each row.
+    /// Row p, if present, has its first nonzero element, 1, at p. Each row is followed by zeros.
     rows: Vec<u16>,
     row_len: usize,
     present: u64,
 }
 
 impl Span {
-    /// The zero space in up to 64 dimensions.
+    /// Creates the zero space in up to 64 dimensions.
     pub(crate) fn new(width: usize) -> Span {
         assert!(width <= WIDTH_MAX, "{width} dimensions, limit 64");
         let row_len = width.next_multiple_of(LANES);
@@ -114,24 +114,23 @@ impl Span {
         }
     }
 
-    /// Its dimensions at most.
+    /// Maximum number of its dimensions.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// The pivots of its rows, a bit each. As a row is reduced by those before it alone, the pivots at any
-    /// time are those of a span of its own from then on.
+    /// The pivots of its rows, one bit each. A row is reduced only by those before it, so the pivots at any time are
+    /// those of a separate span from then on.
     pub(crate) fn pivots(&self) -> u64 {
         self.present
     }
 
-    /// Makes this the span of the rows with these pivots: of all that it had at some time.
+    /// Reverts this to the span of the rows with these pivots, an earlier state.
     pub(crate) fn go_back(&mut self, pivots: u64) {
         self.present &= pivots;
     }
 
-    /// Whether the row is outside the span of the rows with these pivots: of all that this one had at some
-    /// time.
+    /// Whether the row is outside the span of the rows with these pivots, that is, an earlier state of this span.
     pub(crate) fn was_innovative(&self, pivots: u64, row: &[u16]) -> bool {
         #[cfg(target_arch = "x86_64")]
         if let Some(witness) = Avx2::detect() {
@@ -140,7 +139,7 @@ impl Span {
         self.reduced(pivots, row).is_some()
     }
 
-    /// Adds the row if it is outside the span; says whether it was.
+    /// Adds the row if it is outside the span. Returns whether it was.
     pub(crate) fn insert(&mut self, row: &[u16]) -> bool {
         #[cfg(target_arch = "x86_64")]
         if let Some(witness) = Avx2::detect() {
@@ -163,8 +162,8 @@ impl Span {
         true
     }
 
-    /// What the rows with these pivots leave of the row, where it begins and with which element; `None` if
-    /// nothing is left.
+    /// The remainder of the row after reduction by the rows with these pivots, with its first position and element;
+    /// `None` if nothing is left.
     #[inline(always)]
     fn reduced(&self, pivots: u64, row: &[u16]) -> Option<(usize, u32, Sums)> {
         let mut left = Sums::ZERO;
@@ -173,14 +172,15 @@ impl Span {
         }
         let mut element = left.low[0];
         for column in 0..self.width {
-            // The next element is found beside the sums, which are a longer way; behind the last there is none.
+            // The next element is computed separately from the sums, whose latency is longer; after the last there is
+            // none.
             let next = (column + 1) % WIDTH_MAX;
             let mut sum = left.element(next);
             if element != 0 {
                 if pivots >> column & 1 == 0 {
                     return Some((column, element, left));
                 }
-                // A row begins at its pivot, and has zeros before it.
+                // A row starts at its pivot, with zeros before it.
                 let own = &self.rows[column * self.row_len..][..self.row_len];
                 let factor = MODULUS - element;
                 let product = factor * own.get(next).map_or(0, |&own| u32::from(own));
@@ -217,7 +217,7 @@ mod tests {
         };
         let sum = combined(&[65_520, 3], &[1, 65_520, 2, 65_520]);
         assert_eq!(sum[..3], [5, 65_519, 0]);
-        // The largest sums that there are.
+        // The largest possible sums.
         let most = [65_520_u16; WIDTH_MAX * WIDTH_MAX];
         assert_eq!(combined(&[65_520; WIDTH_MAX], &most), [64; WIDTH_MAX]);
     }
@@ -227,7 +227,7 @@ mod tests {
         let mut random = 1_u64;
         let mut draw = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005) + 1;
-            // Zeros and the largest element are as likely as all others.
+            // Zeros and the largest element are as likely as all others together.
             match random >> 62 {
                 0 => 0,
                 1 => 65_520,
@@ -278,7 +278,7 @@ mod tests {
         });
         assert_eq!(innovative, [true, false, true, true, false]);
         assert_eq!(span.pivots(), 0b111);
-        // The first two that counted are [0, 1, 3/2] and [1, 0, 1/5].
+        // The first two rows that counted are [0, 1, 3/2] and [1, 0, 1/5].
         assert!(!span.was_innovative(0b011, &[5, 2, 4]));
         assert!(span.was_innovative(0b011, &[1, 1, 1]));
         span.go_back(0b011);

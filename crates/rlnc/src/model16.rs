@@ -1,4 +1,4 @@
-//! The random linear code without data: what a simulation of many nodes runs.
+//! The random linear code without data, for simulations of many nodes.
 
 mod generation;
 
@@ -18,15 +18,15 @@ use generation::Generation;
 
 /// The random linear code of [`Ristretto`](crate::Ristretto) with rows modulo 65521 and no data.
 ///
-/// Ranks are exact for this field: a chunk is dependent by accident once in 65521 at the last
-/// dimension, where full scalars practically never are and small ones once in 256. Bodies have the
-/// sizes of the real code, with coefficient widths that grow as there. It authenticates nothing and its
-/// payload comes out as zeros: it is for simulations and never accepted from a network.
+/// Ranks are exact for this field: a chunk is accidentally dependent once in 65521 at the last dimension, where full
+/// scalars practically never are and small ones once in 256. Bodies have the sizes of the real code, with coefficient
+/// widths that grow likewise. It authenticates nothing and its payload decodes to zeros: it is for simulations only and
+/// is never accepted from a network.
 #[derive(Clone)]
 pub struct Model16 {
     payload_bytes_max: u32,
-    /// The payload of greatest length, made when it is first recovered: ten thousand nodes that each
-    /// fill 16 MB with zeros would do nothing else.
+    /// The longest payload, created when first recovered: otherwise ten thousand nodes would spend all their time
+    /// filling 16 MB with zeros each.
     zeros: Arc<OnceLock<Arc<[u8]>>>,
 }
 
@@ -39,13 +39,13 @@ pub struct ModelChunk {
     pub hop: u8,
     /// Rank of the sender.
     pub sender_rank: u16,
-    /// What verification will find: a simulated adversary sends `false`.
+    /// The outcome of verification: a simulated adversary sends `false`.
     pub valid: bool,
     bits: u8,
     row: Arc<[u16]>,
 }
 
-/// A modelled list of commitments: nothing but its size.
+/// A modelled list of commitments: only its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelAnchor {
     bytes: usize,
@@ -75,7 +75,7 @@ impl ModelChunk {
 }
 
 impl Model16 {
-    /// The code for payloads up to `payload_bytes_max`.
+    /// Creates the code for payloads up to `payload_bytes_max`.
     pub fn new(payload_bytes_max: u32) -> Model16 {
         Model16 {
             payload_bytes_max,
@@ -83,7 +83,7 @@ impl Model16 {
         }
     }
 
-    /// Checks what decoding checks, and gives a decoder that can send like the source's.
+    /// Performs the checks of decoding, and returns a decoder that can send like the source's.
     fn solve(&self, header: &Header, decoder: &ModelDecoder) -> Result<ModelDecoder, DecodeError> {
         for (g, generation) in (0..).zip(&decoder.generations) {
             if !generation.is_full() {
@@ -96,7 +96,7 @@ impl Model16 {
             }
         }
         if header.commit_root != [0; 32] {
-            // Modelled headers have no root; a real one means that somebody mixed the codes.
+            // Modelled headers have no root; a real one means that the codes were mixed up.
             return Err(InvalidSource::NotACodeword.into());
         }
         Ok(Model16::complete(header, true))
@@ -113,19 +113,19 @@ impl Model16 {
     }
 }
 
-/// Row, validity and the fixed part have to fit, which the real sizes always allow but for toy headers.
+/// Row, validity and the fixed part must fit, which real sizes always allow, except for toy headers.
 fn body_bytes(header: &Header, width: u8) -> usize {
     let chunks = usize::from(header.chunks);
     let real = CHUNK_FIXED_BYTES + chunks * usize::from(width) + 32 * header.unit as usize;
     real.max(CHUNK_FIXED_BYTES + 1 + 2 * chunks)
 }
 
-/// Bits of a recoding with small factors, if a relay whose rows have these bits makes one: of the rows that are
-/// not long, if those are at least half of all.
+/// Bits of a recoding with small factors, if a relay with rows of these sizes makes one: computed over the rows that
+/// are not long, if those are at least half of all.
 fn small_recoding(widths: &[u8]) -> Option<u8> {
     let short = widths.iter().filter(|&&bits| bits <= SMALL_BITS_MAX);
     let count = short.clone().count();
-    // A factor has 8 bits, and a sum as many more as its number of terms has; one row is forwarded as it is.
+    // A factor has 8 bits, and a sum has additional bits for its number of terms; a single row is forwarded unchanged.
     let growth = match count {
         1 => 0,
         _ => 8 + count.next_power_of_two().trailing_zeros() as u8,
@@ -134,7 +134,7 @@ fn small_recoding(widths: &[u8]) -> Option<u8> {
     (2 * count >= widths.len() && bits <= SMALL_BITS_MAX).then_some(bits)
 }
 
-/// Elements of which at least one is not zero; those behind `len` are.
+/// Elements of which at least one is not zero; those beyond `len` are.
 fn draw_row(len: usize, rng: &mut (impl Rng + ?Sized)) -> [u16; WIDTH_MAX] {
     let mut row = [0; WIDTH_MAX];
     loop {
@@ -295,7 +295,7 @@ impl Coding for Model16 {
         _weights: &mut Weights,
     ) -> Verdicts {
         let valid: Vec<bool> = pieces.iter().map(|piece| piece.valid).collect();
-        // As many sums as bisecting takes.
+        // As many sums as bisection takes.
         let sums = if pieces.is_empty() {
             0
         } else {
@@ -349,7 +349,7 @@ impl Coding for Model16 {
                 [bits] if !full => (generation.rows[..chunks].into(), bits),
                 ref widths => {
                     let small = if full { None } else { small_recoding(widths) };
-                    // Long rows are left out as the real code leaves them out.
+                    // Long rows are left out as in the real code.
                     let taken = |bits: u8| small.is_none() || bits <= SMALL_BITS_MAX;
                     let count = widths.iter().filter(|&&bits| taken(bits)).count();
                     let mut drawn = draw_row(count, rng).into_iter();
@@ -403,7 +403,7 @@ impl fmt::Debug for Model16 {
     }
 }
 
-/// Sums beyond the first that bisecting spends on these verdicts.
+/// Number of sums beyond the first that bisection takes for these verdicts.
 fn splits(valid: &[bool]) -> usize {
     if valid.len() < 2 || valid.iter().all(|&v| v) {
         return 0;

@@ -1,4 +1,4 @@
-//! Reed-Solomon shards without bytes: what a simulation of many nodes runs.
+//! Reed-Solomon shards without bytes, for simulations of many nodes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,18 +13,18 @@ use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::pedersen::{Verdicts, Weights};
 use crate::rs::shard_bytes;
 
-/// Lengths of which payloads are kept; when there are more, all are made anew.
+/// Maximum number of lengths for which payloads are kept; beyond it, all are created anew.
 const LENGTHS_MAX: usize = 256;
 
 /// The code of [`Rs`](crate::Rs) as indices and sizes: any k distinct shards of K are the payload.
 ///
-/// That is all that the real code adds to a simulation, so orders of events, bytes and ranks are those
-/// of the real code. It authenticates nothing and its payload comes out as zeros: it is for simulations
-/// and never accepted from a network.
+/// This is all that the real code contributes to a simulation, so orders of events, bytes and ranks equal those of the
+/// real code. It authenticates nothing and its payload decodes to zeros: it is for simulations only and is never
+/// accepted from a network.
 #[derive(Clone)]
 pub struct ModelRs {
     payload_bytes_max: u32,
-    /// Payloads by length, each made when it is first recovered and shared by all nodes.
+    /// Payloads by length, each created when first recovered and shared by all nodes.
     zeros: Arc<Mutex<BTreeMap<u32, Arc<[u8]>>>>,
 }
 
@@ -35,18 +35,18 @@ pub struct ModelShard {
     pub index: u16,
     /// Transmissions so far.
     pub hop: u8,
-    /// Shards that the sender holds.
+    /// Number of shards held by the sender.
     pub held: u16,
-    /// What verification will find: a simulated adversary sends `false`.
+    /// The outcome of verification: a simulated adversary sends `false`.
     pub valid: bool,
 }
 
-/// The indices that a node holds.
+/// The indices held by a node.
 #[derive(Clone, Debug)]
 pub struct ModelShards {
     needed: u16,
     held: u16,
-    /// One bit a shard: those held, and those of them or that wait.
+    /// One bit per shard: those held, and those held or waiting.
     shards: Box<[u64]>,
     waiting: Box<[u64]>,
 }
@@ -82,7 +82,7 @@ fn insert(bits: &mut [u64], index: u16) {
 }
 
 impl ModelRs {
-    /// The code for payloads up to `payload_bytes_max`.
+    /// Creates the code for payloads up to `payload_bytes_max`.
     pub fn new(payload_bytes_max: u32) -> ModelRs {
         ModelRs {
             payload_bytes_max,
@@ -90,9 +90,9 @@ impl ModelRs {
         }
     }
 
-    /// The payload of a length.
+    /// Returns the payload of a length.
     fn payload(&self, len: u32) -> Arc<[u8]> {
-        // Nothing that could panic is done under the lock.
+        // Nothing under the lock can panic.
         let mut zeros = self.zeros.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = zeros.get(&len) {
             return known.clone();
@@ -105,7 +105,7 @@ impl ModelRs {
         payload
     }
 
-    /// Checks what decoding checks.
+    /// Performs the checks of decoding.
     fn solve(header: &Header, decoder: &ModelShards) -> Result<ModelShards, DecodeError> {
         if decoder.held < decoder.needed {
             return Err(DecodeError::Incomplete {
@@ -115,7 +115,7 @@ impl ModelRs {
             });
         }
         if header.commit_root != [0; 32] {
-            // Modelled headers have no root; one stands for a source that committed to no codeword.
+            // Modelled headers have no root; one marks a source that did not commit to a codeword.
             return Err(InvalidSource::NotACodeword.into());
         }
         Ok(ModelShards::complete(header))
@@ -163,7 +163,7 @@ impl Coding for ModelRs {
         shard_bytes(header)
     }
 
-    /// A flag for the validity, then zeros, in place of path and bytes; a shard has 64 bytes at least.
+    /// A validity flag, then zeros, in place of path and bytes; a shard has at least 64 bytes.
     fn encode_piece(&self, header: &Header, piece: &ModelShard, out: &mut Vec<u8>) {
         let end = out.len() + self.piece_bytes(header, piece);
         out.extend_from_slice(&piece.index.to_le_bytes());

@@ -1,4 +1,4 @@
-//! A payload as elements: generation by generation N chunks of M elements of 31 bytes, and back.
+//! A payload as elements: per generation, N chunks of M elements of 31 bytes; and the inverse.
 
 use crate::error::InvalidSource;
 use crate::header::{ELEMENT_PAYLOAD_BYTES, Header, payload_hash};
@@ -25,10 +25,10 @@ pub(crate) fn split(header: &Header, payload: &[u8]) -> Vec<Vec<Row>> {
         .collect()
 }
 
-/// A payload while its elements come, in order: its bytes, and the SHA-256 of some of them.
+/// A payload being assembled from its elements in order: its bytes, and the SHA-256 state of a prefix.
 pub(crate) struct Joiner {
     len: usize,
-    /// With room for all elements and a byte more: each is written as 32, of which the last, a zero, is overwritten.
+    /// Has room for all elements plus one byte: each is written as 32 bytes, of which the last, a zero, is overwritten.
     pub(crate) bytes: Vec<u8>,
     hashed: usize,
     /// The state of the hash.
@@ -37,8 +37,8 @@ pub(crate) struct Joiner {
     pub(crate) is_wide: bool,
 }
 
-/// The state of SHA-256 before the first block: of the square roots of the first eight primes the first 32 bits of
-/// the fractional parts (FIPS 180-4).
+/// The initial state of SHA-256: the first 32 bits of the fractional parts of the square roots of the first eight
+/// primes (FIPS 180-4).
 const SHA256_START: [u32; 8] = [
     0x6a09_e667,
     0xbb67_ae85,
@@ -63,7 +63,7 @@ impl Joiner {
         }
     }
 
-    /// Takes the elements of rows.
+    /// Adds the elements of rows.
     pub(crate) fn take(&mut self, rows: &[Row]) {
         for row in rows {
             let end = self.bytes.len() + row.len() * ELEMENT_PAYLOAD_BYTES as usize;
@@ -72,11 +72,11 @@ impl Joiner {
         }
     }
 
-    /// The next block of the payload to be hashed, which is the caller's to do then.
+    /// Returns the next block of the payload, which the caller must hash.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn block(&mut self) -> Option<&[u8; 64]> {
-        /// Bytes that may be on their way to the cache still: those of four elements.
+        /// Bytes that may still be in flight to the cache: those of four elements.
         const LATEST: usize = 4 * ELEMENT_PAYLOAD_BYTES as usize;
         if self.hashed + 64 > self.len.min(self.bytes.len().saturating_sub(LATEST)) {
             return None;
@@ -86,7 +86,7 @@ impl Joiner {
         block
     }
 
-    /// The payload of all source chunks in order, with every check that only the source can fail.
+    /// Assembles the payload from all source chunks in order, with every check that only the source can fail.
     pub(crate) fn finish<'a>(
         mut self,
         header: &Header,
@@ -104,7 +104,7 @@ impl Joiner {
         Ok(bytes)
     }
 
-    /// The hash of the payload, all of whose other blocks are hashed here.
+    /// The hash of the payload, computed over all remaining blocks.
     fn digest(mut self, bytes: &[u8]) -> Hash {
         let (blocks, rest) = bytes[self.hashed..].as_chunks::<64>();
         compress256(&mut self.state, blocks);
@@ -112,7 +112,7 @@ impl Joiner {
         let flat = last.as_flattened_mut();
         flat[..rest.len()].copy_from_slice(rest);
         flat[rest.len()] = 0x80;
-        // The length, in bits, must fit behind that.
+        // The length, in bits, must fit after that.
         let blocks = 1 + usize::from(rest.len() + 1 + 8 > 64);
         flat[64 * blocks - 8..64 * blocks].copy_from_slice(&(8 * bytes.len() as u64).to_be_bytes());
         compress256(&mut self.state, &last[..blocks]);
@@ -124,7 +124,7 @@ impl Joiner {
     }
 }
 
-/// Cuts the padding off, which must be zero, and checks the hash.
+/// Removes the padding, which must be zero, and checks the hash.
 pub(crate) fn finish(header: &Header, mut bytes: Vec<u8>) -> Result<Vec<u8>, InvalidSource> {
     cut(header.len as usize, &mut bytes)?;
     check_hash(header, payload_hash(&bytes))?;

@@ -1,4 +1,4 @@
-//! Generators, commitments to source chunks, and the check of chunks against them.
+//! Generators, commitments to source chunks, and verification of chunks against them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::point::Point;
 use crate::row::Row;
 use crate::scalar::Scalar;
 
-/// Up to so many generators have tables of 8-bit windows (16 KiB each), more of 6-bit windows (4 KiB).
+/// Up to this many generators have tables of 8-bit windows (16 KiB each), more have 6-bit windows (4 KiB).
 const ELEMENTS_WIDE_MAX: usize = 2048;
 
 /// The generators with their tables of multiples, shared by all broadcasts.
 ///
-/// Memory: 16 KiB a generator for up to 2,048 of them, 4 KiB for more; never above 32 MiB.
+/// Memory: 16 KiB per generator for up to 2,048 of them, 4 KiB for more; never above 32 MiB.
 #[derive(Clone, Debug)]
 pub struct Generators {
     backend: Backend,
@@ -56,7 +56,7 @@ impl Generators {
         }
     }
 
-    /// The most elements that a chunk may have here.
+    /// Maximum number of elements of a chunk.
     pub(crate) fn elements_max(&self) -> u32 {
         self.table.len() as u32
     }
@@ -66,12 +66,12 @@ impl Generators {
         self.backend
     }
 
-    /// The commitment Σ_j v_j·G_j to each row, as 32-byte encodings. Rows of one length.
+    /// Returns the commitment Σ_j v_j·G_j to each row, as 32-byte encodings. Rows must have equal length.
     pub fn commit(&self, rows: &[&Row]) -> Vec<[u8; 32]> {
         self.sums(rows).iter().map(Point::vartime_encode).collect()
     }
 
-    /// The commitments to the source chunks of one generation.
+    /// Returns the commitments to the source chunks of one generation.
     pub(crate) fn commitments(&self, rows: &[&Row]) -> Commitments {
         let points = self.sums(rows);
         let encoded = points.iter().map(Point::vartime_encode).collect();
@@ -90,12 +90,12 @@ impl Generators {
 
     /// Checks up to [`VERIFY_BATCH_MAX`] chunks of one generation at once.
     ///
-    /// One chunk is checked by itself. Several are checked as one combination with random weights; if
-    /// it fails, halves are tried, and the defect of a right half is the difference of two known ones.
-    /// A bad chunk passes with probability at most 2^-128; a good one never fails. Chunks of one
-    /// sender should stand together, so that its bad ones are found with few sums.
+    /// One chunk is checked directly. Several are checked as one combination with random weights. If it fails, halves
+    /// are tried, and the defect of a right half is the difference of two known ones. A bad chunk passes with
+    /// probability at most 2^-128; a good one never fails. Chunks of one sender should be adjacent, so that its bad
+    /// ones are found with few sums.
     ///
-    /// Panics on more chunks than that, and on chunks of other shape than the commitments.
+    /// Panics on more chunks than that, and on chunks that do not match the shape of the commitments.
     pub fn verify(
         &self,
         commitments: &Commitments,
@@ -130,15 +130,15 @@ impl Generators {
     }
 }
 
-/// Most chunks of one verification.
+/// Maximum number of chunks per verification.
 pub const VERIFY_BATCH_MAX: usize = ROWS_MAX;
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdicts {
-    /// For each chunk, in order, whether it is valid.
+    /// Validity of each chunk, in order.
     pub valid: Vec<bool>,
-    /// Sums over the generators that it took.
+    /// Number of sums over the generators it took.
     pub sums: usize,
 }
 
@@ -172,7 +172,7 @@ impl Batch<'_> {
         )
     }
 
-    /// Finds the bad ones among chunks `from..to`, whose total defect is known.
+    /// Finds the bad chunks in `from..to`, whose total defect is known.
     fn bisect(&self, from: usize, to: usize, defect: &Point, verdicts: &mut Verdicts) {
         if defect.vartime_is_identity() {
             return;
@@ -189,7 +189,7 @@ impl Batch<'_> {
     }
 }
 
-/// The commitments of one generation, decoded, with a small table of their negatives.
+/// The decoded commitments of one generation, with a small table of their negatives.
 #[derive(Clone, Debug)]
 pub struct Commitments {
     encoded: Arc<[Hash]>,
@@ -241,7 +241,7 @@ pub(crate) fn commitment_leaf(generation: u16, encoded: &[[u8; 32]]) -> Hash {
     merkle::leaf(generation, encoded.iter().map(<[u8; 32]>::as_slice))
 }
 
-/// The random weights of batches: a ChaCha20 stream under a key that senders cannot know.
+/// The random weights of batches: a ChaCha20 stream with a key unknown to senders.
 #[derive(Clone)]
 pub struct Weights(Source);
 
@@ -254,14 +254,14 @@ enum Source {
         counter: u64,
     },
     Stream(Box<ChaCha20Rng>),
-    /// All weights one: what must never be.
+    /// All weights one, which must never be used outside tests.
     #[cfg(test)]
     Equal,
 }
 
 impl Weights {
-    /// The weights of one batch: key SHA-256(secret ‖ id ‖ LE64(counter)), nonce 0. The secret must be
-    /// unpredictable to whoever sends chunks, and a counter must not come twice.
+    /// The weights of one batch: key SHA-256(secret ‖ id ‖ LE64(counter)), nonce 0. The secret must be unpredictable to
+    /// senders of chunks, and a counter must not be reused.
     pub fn new(secret: &[u8; 32], id: &Id, counter: u64) -> Weights {
         Weights(Source::Seed {
             secret: *secret,
@@ -307,7 +307,7 @@ impl Weights {
 }
 
 impl fmt::Debug for Weights {
-    /// Says nothing: whoever knows the weights can forge.
+    /// Prints nothing: the weights would allow forgery.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Weights(..)")
     }

@@ -14,8 +14,9 @@ pub(crate) struct Point {
     pub(crate) t: Fe,
 }
 
-/// An affine point prepared for mixed addition: (y+x)/2, (y-x)/2, dxy, all canonical. A sum with it comes
-/// out as a quarter of the usual coordinates, which are the same point, and 2z need not be computed.
+/// An affine point prepared for mixed addition: (y+x)/2, (y-x)/2, dxy, all canonical. The result of
+/// an addition has a quarter of the usual coordinates, which represent the same point, and 2z need
+/// not be computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Niels {
     pub(crate) plus: Fe,
@@ -31,7 +32,7 @@ impl Point {
         t: Fe::ZERO,
     };
 
-    /// Decodes 32 bytes; `None` for whatever is not the canonical encoding of a group element
+    /// Decodes 32 bytes; `None` for anything other than the canonical encoding of a group element
     /// (RFC 9496, section 4.3.1).
     pub(crate) fn vartime_decode(bytes: &[u8; 32]) -> Option<Point> {
         let s = Fe::from_bytes(bytes);
@@ -83,12 +84,12 @@ impl Point {
     }
 
     /// Whether the coset is that of the identity: x = 0 or y = 0. Comparing Edwards coordinates
-    /// would tell the four members of one coset apart (RFC 9496, section 4.3.3).
+    /// would distinguish the four members of one coset (RFC 9496, section 4.3.3).
     pub(crate) fn vartime_is_identity(&self) -> bool {
         self.x.vartime_is_zero() || self.y.vartime_is_zero()
     }
 
-    /// 2^count · self. Only the last doubling computes t, which no doubling reads.
+    /// 2^count · self. Only the last doubling computes t, which doublings do not use.
     pub(crate) fn doubled(&self, count: u32) -> Point {
         let mut point = *self;
         for left in (0..count).rev() {
@@ -154,7 +155,7 @@ impl Point {
         self.add(&other.neg())
     }
 
-    /// The affine form of many points with one inversion.
+    /// Converts many points to affine form with one inversion.
     pub(crate) fn to_niels_batch(points: &[Point]) -> Vec<Niels> {
         let mut inverses: Vec<Fe> = points.iter().map(|p| p.z.add(p.z)).collect();
         Fe::invert_batch(&mut inverses);
@@ -188,7 +189,7 @@ impl Niels {
     }
 }
 
-/// Σ 2^shift · point, the greatest shift first: one chain of doublings, one addition a term.
+/// Σ 2^shift · point, largest shift first: one chain of doublings, one addition per term.
 pub(crate) fn weigh(shifts: &[u32], points: &[&Point]) -> Point {
     let mut sum = Point::IDENTITY;
     let mut at = shifts.first().copied().unwrap_or(0);

@@ -67,11 +67,11 @@ impl Anchor {
     }
 }
 
-/// What a node holds of a broadcast, generation by generation.
+/// What a node holds of a broadcast, by generation.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     mode: Mode,
-    /// Each by itself: a job that combines holds on to one as it was, and a chunk of another one copies
+    /// Shared separately: a job that combines keeps a snapshot of one, and a chunk of another generation copies
     /// nothing.
     generations: Vec<Arc<Generation>>,
 }
@@ -79,7 +79,7 @@ pub struct Decoder {
 #[derive(Clone, Debug)]
 struct Generation {
     rows: Echelon,
-    /// The accepted chunks in the order of the history of `rows`.
+    /// The accepted chunks, in the order of the history of `rows`.
     chunks: Vec<Arc<Chunk>>,
     /// All source chunks, once known.
     source: Option<Arc<[Row]>>,
@@ -106,7 +106,7 @@ impl Generation {
 }
 
 impl Ristretto {
-    /// The code with these generators, for payloads up to `payload_bytes_max`.
+    /// Creates the code with these generators, for payloads up to `payload_bytes_max`.
     pub fn new(generators: Generators, payload_bytes_max: u32) -> Ristretto {
         Ristretto {
             generators,
@@ -176,7 +176,7 @@ impl Coding for Ristretto {
         self.payload_bytes_max
     }
 
-    /// There are generators for the elements of a chunk.
+    /// Checks that there are generators for the elements of a chunk.
     fn supported(&self, header: Header) -> Result<Header, HeaderError> {
         let max = self.generators.elements_max();
         if header.unit > max {
@@ -204,7 +204,7 @@ impl Coding for Ristretto {
         let (list, path) = bytes.split_at(32 * usize::from(header.chunks));
         let (list_hashes, _) = list.as_chunks::<32>();
         let (path, _) = path.as_chunks::<32>();
-        // Hashing comes first: it is what a stranger cannot fake, and decoding points is dearer.
+        // Hashing comes first: a stranger cannot forge it, and decoding points is more expensive.
         let leaf = commitment_leaf(generation, list_hashes);
         if climb(leaf, usize::from(generation), path) != header.commit_root {
             return Err(PieceError::Path);
@@ -259,7 +259,7 @@ impl Coding for Ristretto {
     }
 
     fn withdraw(&self, decoder: &mut Decoder) {
-        // A job that holds the decoder has its own reference: what nothing waits for is not copied.
+        // A job that holds the decoder has its own reference: decoders without waiting pieces are not copied.
         let waiting = decoder
             .generations
             .iter_mut()

@@ -1,9 +1,9 @@
-//! Rows of scalars in the layout of the kernels: blocks of eight elements, five limbs of 52 bits,
-//! structure of arrays.
+//! Rows of scalars in the memory layout of the kernels: blocks of eight elements, five limbs of 52
+//! bits, structure of arrays.
 
 use crate::scalar::{Scalar, is_canonical};
 
-/// Elements of a block.
+/// Elements per block.
 pub(crate) const LANES: usize = 8;
 const MASK52: u64 = (1 << 52) - 1;
 
@@ -48,13 +48,13 @@ pub struct Row {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// Bytes of a vector of so many elements in memory.
+/// Memory of a vector of this many elements in bytes.
 pub(crate) fn row_bytes(elements: usize) -> usize {
     size_of::<Row>() + elements.div_ceil(LANES) * size_of::<Block>()
 }
 
 impl Row {
-    /// The zero vector of `len` elements.
+    /// Creates the zero vector of `len` elements.
     pub fn zero(len: usize) -> Row {
         Row {
             len,
@@ -62,7 +62,8 @@ impl Row {
         }
     }
 
-    /// The vector of the first `len` elements of these blocks, of which the last one has some.
+    /// Creates the vector of the first `len` elements of these blocks, with at least one in the
+    /// last block.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn from_blocks(len: usize, blocks: Vec<Block>) -> Row {
         assert_eq!(blocks.len(), len.div_ceil(LANES));
@@ -71,7 +72,7 @@ impl Row {
         row
     }
 
-    /// The vector of these elements.
+    /// Creates the vector of these elements.
     pub fn from_scalars(scalars: &[Scalar]) -> Row {
         let mut row = Row::zero(scalars.len());
         for (i, scalar) in scalars.iter().enumerate() {
@@ -80,7 +81,8 @@ impl Row {
         row
     }
 
-    /// Reads 32-byte little-endian elements; `Err` names the first that is not below ℓ.
+    /// Reads 32-byte little-endian elements; `Err` gives the index of the first that is not below
+    /// ℓ.
     pub(crate) fn from_wire(bytes: &[u8]) -> Result<Row, usize> {
         let mut row = Row::zero(bytes.len() / 32);
         for (i, element) in bytes.chunks_exact(32).enumerate() {
@@ -93,8 +95,8 @@ impl Row {
         Ok(row)
     }
 
-    /// Reads groups of 31 little-endian bytes, each below 2^248 and hence canonical without a check.
-    /// Bytes that `bytes` lacks are zero.
+    /// Reads groups of 31 little-endian bytes, each below 2^248 and hence canonical without a
+    /// check. Missing bytes count as zero.
     pub(crate) fn from_payload(bytes: &[u8], len: usize) -> Row {
         let mut row = Row::zero(len);
         for (i, group) in bytes.chunks(31).take(len).enumerate() {
@@ -113,11 +115,12 @@ impl Row {
         }
     }
 
-    /// Appends the elements as groups of 31 bytes; `Err` names the first that is not below 2^248.
+    /// Appends the elements as groups of 31 bytes; `Err` gives the index of the first that is not
+    /// below 2^248.
     pub(crate) fn write_payload(&self, out: &mut Vec<u8>) -> Result<(), usize> {
         const BYTES: usize = 31;
         let start = out.len();
-        // One byte more than is kept: each element is written whole, and its last byte, a zero, is overwritten.
+        // One extra byte: each element is written whole, and its last byte, a zero, is overwritten.
         out.resize(start + BYTES * self.len + 1, 0);
         for i in 0..self.len {
             let limbs = self.blocks[i / LANES].get(i % LANES);
@@ -135,7 +138,7 @@ impl Row {
         Ok(())
     }
 
-    /// The first `len` elements, with zeros behind if there are fewer.
+    /// The first `len` elements, padded with zeros if there are fewer.
     pub(crate) fn resized(&self, len: usize) -> Row {
         let mut row = Row::zero(len);
         let whole = row.blocks.len().min(self.blocks.len());
@@ -144,7 +147,7 @@ impl Row {
         row
     }
 
-    /// Zeroes the lanes of the last block that belong to no element.
+    /// Zeroes the lanes of the last block that are beyond the elements.
     pub(crate) fn clear_tail(&mut self) {
         for i in self.len..self.blocks.len() * LANES {
             self.blocks[i / LANES].set(i % LANES, [0; 4]);
@@ -156,7 +159,7 @@ impl Row {
         self.len
     }
 
-    /// Whether there are no elements at all.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -178,7 +181,7 @@ impl Row {
         self.blocks.iter().all(|block| *block == Block::ZERO)
     }
 
-    /// Element i. Panics if there is none.
+    /// Returns element i. Panics if there is none.
     pub fn get(&self, i: usize) -> Scalar {
         assert!(i < self.len, "element {i} of a row of {}", self.len);
         Scalar(self.blocks[i / LANES].get(i % LANES))

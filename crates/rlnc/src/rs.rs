@@ -16,7 +16,7 @@ use crate::pedersen::{Verdicts, Weights};
 /// Bytes before the Merkle path: index, hop, shards held by the sender.
 pub(crate) const SHARD_FIXED_BYTES: usize = 5;
 
-/// Reed-Solomon with Merkle root: any k of K shards decode, relays forward shards unchanged.
+/// Reed-Solomon with a Merkle root: any k of K shards decode, relays forward shards unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Rs {
     payload_bytes_max: u32,
@@ -29,7 +29,7 @@ pub struct Shard {
     pub index: u16,
     /// Transmissions so far, saturating; not authenticated.
     pub hop: u8,
-    /// Shards that the sender holds; not authenticated.
+    /// Number of shards held by the sender; not authenticated.
     pub held: u16,
     body: Arc<Body>,
 }
@@ -40,7 +40,7 @@ struct Body {
     bytes: Vec<u8>,
 }
 
-/// The shards that a node holds.
+/// The shards held by a node.
 #[derive(Clone, Debug)]
 pub struct ShardDecoder {
     needed: u16,
@@ -50,13 +50,13 @@ pub struct ShardDecoder {
 }
 
 impl Rs {
-    /// The code for payloads up to `payload_bytes_max`.
+    /// Creates the code for payloads up to `payload_bytes_max`.
     pub fn new(payload_bytes_max: u32) -> Rs {
         Rs { payload_bytes_max }
     }
 }
 
-/// All K shards of a padded payload.
+/// Computes all K shards of a padded payload.
 fn encode(header: &Header, padded: &[u8]) -> Vec<Vec<u8>> {
     let (data, bytes) = (usize::from(header.chunks), header.unit as usize);
     let recovery = usize::from(header.shards_total) - data;
@@ -102,7 +102,7 @@ fn complete(header: &Header, shards: Vec<Vec<u8>>, tree: &Tree) -> ShardDecoder 
     }
 }
 
-/// The padded payload from any k shards.
+/// Restores the padded payload from any k shards.
 fn restore(header: &Header, decoder: &ShardDecoder) -> Vec<u8> {
     let (data, bytes) = (usize::from(header.chunks), header.unit as usize);
     let recovery = usize::from(header.shards_total) - data;
@@ -126,7 +126,7 @@ fn restore(header: &Header, decoder: &ShardDecoder) -> Vec<u8> {
     padded
 }
 
-/// Bytes of a shard with its path.
+/// Size of a shard with its path in bytes.
 pub(crate) fn shard_bytes(header: &Header) -> usize {
     let path = path_len(usize::from(header.shards_total));
     SHARD_FIXED_BYTES + 32 * path + header.unit as usize
@@ -323,8 +323,8 @@ impl Coding for Rs {
             });
         }
         let padded = restore(header, decoder);
-        // Without this check a source could commit to shards of which different k give different
-        // payloads, and honest nodes would disagree.
+        // Without this check a source could commit to shards of which different subsets of k give
+        // different payloads, and honest nodes would disagree.
         let shards = encode(header, &padded);
         let tree = tree(&shards);
         if tree.root() != header.commit_root {

@@ -22,7 +22,7 @@ const R2: Scalar = Scalar([
     0xceec_73d2_17f5_be65,
     0x0399_411b_7c30_9a3d,
 ]);
-/// 2^516 modulo ℓ: a Montgomery product with it is a multiplication by 2^260.
+/// 2^516 modulo ℓ: a Montgomery product with it multiplies by 2^260.
 #[cfg(target_arch = "x86_64")]
 const R_260: Scalar = Scalar([
     0x3829_f4e5_32df_7449,
@@ -30,7 +30,7 @@ const R_260: Scalar = Scalar([
     0xeec7_3d21_7f5b_e65c,
     0x0994_11b7_c309_a3dc,
 ]);
-/// 2^562 modulo ℓ: a Montgomery product with it is a multiplication by 2^306.
+/// 2^562 modulo ℓ: a Montgomery product with it multiplies by 2^306.
 #[cfg(target_arch = "x86_64")]
 const R_306: Scalar = Scalar([
     0xda08_b394_4420_6ed2,
@@ -41,7 +41,7 @@ const R_306: Scalar = Scalar([
 
 /// An integer modulo ℓ, the prime order of Ristretto255, as its canonical representative.
 ///
-/// Its arithmetic takes variable time: everything coded here is public.
+/// Its arithmetic takes variable time: all coded data is public.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scalar(pub(crate) [u64; 4]);
 
@@ -90,18 +90,21 @@ impl Scalar {
         self.0 == [0; 4]
     }
 
-    /// self · 2^256 modulo ℓ: the form in which the portable row kernel takes its few factors.
+    /// self · 2^256 modulo ℓ: the form in which the portable row kernel takes its factors, which
+    /// are few.
     pub(crate) fn times_2_256(self) -> Scalar {
         self.montgomery_mul(R2)
     }
 
-    /// self · 2^260 modulo ℓ: the form in which the AVX-512 row kernel takes its few factors.
+    /// self · 2^260 modulo ℓ: the form in which the AVX-512 row kernel takes its factors, which are
+    /// few.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn times_2_260(self) -> Scalar {
         self.montgomery_mul(R_260)
     }
 
-    /// self · 2^306 modulo ℓ: the form in which the AVX2 row kernel takes its few factors.
+    /// self · 2^306 modulo ℓ: the form in which the AVX2 row kernel takes its factors, which are
+    /// few.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn times_2_306(self) -> Scalar {
         self.montgomery_mul(R_306)
@@ -122,7 +125,7 @@ impl Scalar {
     }
 }
 
-/// A factor for which a kernel may take few limbs: r / 2^104, r below 2^96.
+/// A factor for which a kernel may use fewer limbs: r / 2^104, r below 2^96.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Short(u128);
 

@@ -1,10 +1,10 @@
-//! What a scheme is, as data: the protocol branches on these values and on nothing else.
+//! Properties of a scheme, as data. The protocol branches on these values and on nothing else.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The two layers of Horn: an aggregate is made of votes of one cell, a collection of aggregates
+/// The two layers of Horn: an aggregate consists of votes of one cell, a collection of aggregates
 /// of one committee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -15,16 +15,16 @@ pub enum Layer {
     Collection,
 }
 
-/// Whether pieces of evidence over overlapping signer sets can be merged, and what the merged
-/// evidence says of a validator that stands in several of them.
+/// Whether evidence over overlapping signer sets can be merged, and how merged evidence counts a
+/// validator that is in several of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// Only disjoint sets, or nothing, can be merged.
     None,
-    /// Sets overlap and each validator carries a count of at most `max` (a BLS sum).
+    /// Sets may overlap, and each validator has a count of at most `max` (a BLS sum).
     Counted {
-        /// Greatest multiplicity that the wire can carry, 1 to 15.
+        /// Maximum multiplicity on the wire, 1 to 15.
         max: u8,
     },
     /// The result is the union of the sets: a validator counts once (lists, recursive proofs).
@@ -43,7 +43,7 @@ pub enum Form {
     Proof,
 }
 
-/// The work that a scheme does. Names are shared by cost tables, job kinds and metric labels.
+/// Operations of a scheme. Names are shared by cost tables, job kinds and metric labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u16)]
@@ -58,9 +58,9 @@ pub enum Op {
     Collect,
     /// Merge evidence over one committee; n = pieces, m = raw signatures among them.
     Merge,
-    /// Verify aggregates; n = aggregates, m = signers in all.
+    /// Verify aggregates; n = aggregates, m = signers in total.
     VerifyAggregates,
-    /// Verify collections; n = collections, m = signers in all.
+    /// Verify collections; n = collections, m = signers in total.
     VerifyCollections,
     /// Sign duties (blocks, envelopes, proofs of selection); n = signatures.
     DutySign,
@@ -68,14 +68,14 @@ pub enum Op {
     DutyVerify,
     /// Prepare the public keys of an epoch; n = validators.
     Prepare,
-    /// Make one piece of evidence of verified collections; n = collections, m = signers in all.
+    /// Make one piece of evidence from verified collections; n = collections, m = signers in total.
     Bundle,
-    /// Verify such a piece; n = collections, m = signers in all.
+    /// Verify such a piece; n = collections, m = signers in total.
     VerifyBundle,
 }
 
 impl Op {
-    /// Every operation, in the order of their numbers.
+    /// Every operation, in numeric order.
     pub const ALL: [Op; 12] = [
         Op::Sign,
         Op::VerifyVotes,
@@ -91,7 +91,7 @@ impl Op {
         Op::VerifyBundle,
     ];
 
-    /// The name in cost tables, logs and metrics.
+    /// Name in cost tables, logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Op::Sign => "sign",
@@ -132,12 +132,12 @@ impl FromStr for Op {
     }
 }
 
-/// Security of a scheme, printed beside every figure.
+/// Security of a scheme, printed next to every figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Security {
     /// Bits against a classical adversary: log2 of the work of the best known attack on the
-    /// assumption, the lowest of the published estimates where they differ. Statistical errors that
-    /// an adversary meets online only are not in it; `proven` names them.
+    /// assumption, or the lowest published estimate if they differ. Excludes statistical errors
+    /// that an adversary can only exploit online; `proven` lists them.
     pub classical_bits: u32,
     /// Bits against a quantum adversary; 0 = broken.
     pub quantum_bits: u32,
@@ -147,22 +147,22 @@ pub struct Security {
     pub proven: String,
 }
 
-/// What a scheme can do.
+/// The abilities of a scheme.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Abilities {
-    /// A (key, message) has exactly one valid signature, so a signature is a verifiable random
-    /// value and lottery selection is possible.
+    /// A (key, message) pair has exactly one valid signature. A signature is then a verifiable
+    /// random value, which allows selection by lottery.
     pub unique: bool,
-    /// The slot is an index that is consumed: a second signature with it breaks the key.
+    /// The slot is an index that is used up: a second signature with it breaks the key.
     pub one_time: bool,
-    /// Overlap of aggregates and of collections.
+    /// Overlap of aggregates and collections.
     pub overlap: [Overlap; 2],
-    /// Form of aggregates and of collections.
+    /// Form of aggregates and collections.
     pub layers: [Form; 2],
     /// Largest committee that one piece of evidence can cover; none = no limit.
     pub committee_max: Option<u32>,
-    /// Most collections, of any committees, slots and messages, that one piece of evidence proves
-    /// together (a bundle); none = each needs its own.
+    /// Maximum number of collections, of any committees, slots and messages, that one piece of
+    /// evidence proves together (a bundle); none = each needs its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle_max: Option<u16>,
     /// Security level.
@@ -170,7 +170,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// How evidence of a layer may overlap when it is merged.
+    /// How evidence of a layer may overlap when merged.
     pub fn overlap(&self, layer: Layer) -> Overlap {
         self.overlap[layer as usize]
     }
@@ -181,20 +181,20 @@ impl Abilities {
     }
 }
 
-/// Sizes of what a scheme puts on the wire; every one is fixed by the scheme.
+/// Sizes of a scheme's objects on the wire; all are fixed by the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sizes {
-    /// Bytes of a public key.
+    /// Size of a public key in bytes.
     pub public_key_bytes: usize,
-    /// Bytes of a vote's signature.
+    /// Size of a vote's signature in bytes.
     pub signature_bytes: usize,
-    /// Bytes of a duty signature (blocks, envelopes).
+    /// Size of a duty signature (blocks, envelopes) in bytes.
     pub duty_signature_bytes: usize,
-    /// Bytes of a proof of selection; none where signatures are not unique.
+    /// Size of a proof of selection in bytes; none if signatures are not unique.
     pub selection_proof_bytes: Option<usize>,
 }
 
-/// How long evidence is: fixed evidence has no length prefix on the wire.
+/// Length of evidence. Fixed-length evidence has no length prefix on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvidenceLength {
     /// Exactly this many bytes.
@@ -204,14 +204,14 @@ pub enum EvidenceLength {
 }
 
 impl EvidenceLength {
-    /// The greatest length in bytes.
+    /// The maximum length in bytes.
     pub fn max_bytes(self) -> usize {
         match self {
             EvidenceLength::Fixed(n) | EvidenceLength::Max(n) => n,
         }
     }
 
-    /// Whether evidence may have so many bytes.
+    /// Whether evidence may have this many bytes.
     pub fn fits(self, bytes: usize) -> bool {
         match self {
             EvidenceLength::Fixed(n) => bytes == n,
@@ -220,11 +220,11 @@ impl EvidenceLength {
     }
 }
 
-/// Predicted cost of an operation on one thread of the machine at hand.
+/// Predicted cost of an operation on one thread of the current host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Nanoseconds of one core.
     pub ns: u64,
-    /// Peak working memory in bytes, inputs excluded.
+    /// Peak working memory in bytes, excluding inputs.
     pub memory_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! The tests that every scheme passes by one macro line.
+//! Tests that every scheme must pass, instantiated by one macro line.
 //!
 //! ```
 //! # use alphorn_scheme::{battery, model::*};
@@ -12,7 +12,7 @@
 //! alphorn_scheme::battery!(counted, Counted);
 //! ```
 //!
-//! Each test states a property that the protocol relies on; none looks inside the bytes.
+//! Each test checks a property that the protocol relies on; none inspects the bytes.
 
 mod bundles;
 mod evidence;
@@ -27,11 +27,11 @@ use alphorn_exec::Stop;
 use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Unit, Validator};
 use std::sync::Arc;
 
-/// What the battery needs to know of a scheme: how to make it, and keys that are known to tests.
+/// What the battery needs from a scheme: a constructor, and keys known to tests.
 pub trait Fixture {
     /// The scheme.
     type S: Scheme;
-    /// Makes it.
+    /// Creates the scheme.
     fn scheme(&self) -> Self::S;
     /// The registry of validators `0..validators`.
     fn registry(&self, validators: u32) -> <Self::S as Scheme>::Registry;
@@ -39,7 +39,8 @@ pub trait Fixture {
     fn signers(&self, validators: u32) -> <Self::S as Scheme>::Signers;
 }
 
-/// Runs the battery on an expression that implements [`Fixture`](trait@crate::battery::Fixture), inside a module of that name.
+/// Runs the battery on an expression that implements [`Fixture`](trait@crate::battery::Fixture), inside a module
+/// with the given name.
 #[macro_export]
 macro_rules! battery {
     ($name:ident, $fixture:expr) => {
@@ -76,11 +77,11 @@ macro_rules! battery {
     };
 }
 
-/// Runs the test of this name: what [`battery!`](crate::battery!) calls.
+/// Runs the named test; called by [`battery!`](crate::battery!).
 ///
 /// # Panics
 ///
-/// If the scheme fails it, or the battery has none of that name.
+/// If the scheme fails it, or the battery has no test with this name.
 pub fn check<F: Fixture>(test: &str, fixture: &F) {
     match test {
         "signatures_bind_validator_and_message" => {
@@ -114,14 +115,13 @@ pub fn check<F: Fixture>(test: &str, fixture: &F) {
     }
 }
 
-/// Validators of the small world that the battery runs in: 2 committees of 3 cells of 4, or of 2 groups
-/// of 3 cells of 2.
+/// Number of validators in the battery's test network: 2 committees of 3 cells of 4, or of 2 groups of 3 cells of 2.
 const VALIDATORS: u32 = 24;
 const EPOCH: Epoch = Epoch(0);
 const SLOT: Slot = Slot(3);
 const MESSAGE: [u8; 32] = [7; 32];
 
-/// A small world around a scheme.
+/// A small test network around a scheme.
 struct World<S: Scheme> {
     scheme: Arc<S>,
     keys: Arc<S::Keys>,
@@ -137,7 +137,7 @@ impl<S: Scheme> World<S> {
 
     fn with_fan_out<F: Fixture<S = S>>(fixture: &F, fan_out: &[u16]) -> Self {
         let layout = Layout::with_fan_out(VALIDATORS, 2, fan_out).expect("a legal layout");
-        // Not the identity, so that a position taken for a validator shows.
+        // Not the identity, so that a position mistaken for a validator is detected.
         let members = (0..VALIDATORS).map(|i| (i * 7 + 5) % VALIDATORS).collect();
         let assignment = Arc::new(Assignment::new(EPOCH, layout, members).expect("a permutation"));
         let scheme = Arc::new(fixture.scheme());
@@ -271,7 +271,7 @@ impl<S: Scheme> World<S> {
     }
 }
 
-/// Runs a job as a lane of one thread does.
+/// Runs a job as a single-threaded lane does.
 fn run(work: &Work, env: &Env) -> Result<Product, crate::TaskError> {
     let output = work.run(env, &mut Ctx::single(&mut Scratch::default()))?;
     Ok(output.product)

@@ -1,14 +1,14 @@
-//! The statements that a batch verification decides.
+//! The statements decided by a batch verification.
 
 use crate::{Bytes, Layer, Role};
 use alphorn_types::{Layout, Slot, Support, Unit, Validator};
 use std::sync::Arc;
 
 /// What evidence proves: the validators of its support, all within a range of the epoch order,
-/// signed one vote message.
+/// signed the same vote message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Aggregate or collection: decides the form of the evidence.
+    /// Aggregate or collection; determines the form of the evidence.
     pub layer: Layer,
     /// Epoch position of the support's first entry: the start of a unit of the layout.
     pub first: u32,
@@ -21,8 +21,9 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// The unit whose positions these are: any but a committee for an aggregate (with one level a
-    /// committee is a cell), any but a cell for a collection. None if it is the range of no such unit.
+    /// The unit with these positions: any except a committee for an aggregate (with one level a
+    /// committee is a cell), any except a cell for a collection. None if no such unit has this
+    /// range.
     pub fn unit(&self, layout: &Layout) -> Option<Unit> {
         if self.len == 0 || self.first >= layout.validators() {
             return None;
@@ -33,7 +34,8 @@ impl Statement {
             let range = layout.unit_range(unit(*level));
             range.start == self.first && range.end - range.start == self.len
         };
-        // Where units of several levels have one range, either is named: what is proved is the same.
+        // If units of several levels have the same range, either is returned: what is proved is the
+        // same.
         let level = match self.layer {
             Layer::Aggregate => (1..top.max(2)).find(is_whole),
             Layer::Collection => (2..=top).rev().find(is_whole),
@@ -51,14 +53,14 @@ pub struct Evidence {
     pub bytes: Bytes,
 }
 
-/// One claim about signatures, with the bytes that are to prove it.
+/// One claim about signatures, with the bytes offered as proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// A validator signed a message in a role.
     One {
-        /// Who signed.
+        /// The signer.
         validator: Validator,
-        /// Which key and, for one-time keys, which index was used.
+        /// Selects the key and, for one-time keys, the index used.
         role: Role,
         /// The slot that the signature belongs to.
         slot: Slot,
@@ -67,10 +69,9 @@ pub enum Claim {
         /// The signature.
         signature: Bytes,
     },
-    /// A proof that a validator holds the ticket of a lottery; only for schemes with unique
-    /// signatures.
+    /// A proof that a validator holds a lottery ticket; only for schemes with unique signatures.
     Selected {
-        /// Whose ticket.
+        /// The ticket holder.
         validator: Validator,
         /// The lottery's message, the same for all validators of a slot and role.
         message: [u8; 32],
@@ -79,15 +80,15 @@ pub enum Claim {
     },
     /// All validators of a support signed a vote's message.
     Group {
-        /// What the evidence is said to prove.
+        /// What the evidence claims to prove.
         statement: Statement,
-        /// Who signed, and the proof.
+        /// The signers and the proof.
         evidence: Evidence,
     },
 }
 
 impl Claim {
-    /// Number of signers that the claim names.
+    /// Number of signers named by the claim.
     pub fn signer_count(&self) -> u64 {
         match self {
             Claim::One { .. } | Claim::Selected { .. } => 1,
@@ -95,7 +96,7 @@ impl Claim {
         }
     }
 
-    /// The message that was signed.
+    /// The signed message.
     pub fn message(&self) -> &[u8; 32] {
         match self {
             Claim::One { message, .. } | Claim::Selected { message, .. } => message,
@@ -104,8 +105,8 @@ impl Claim {
     }
 }
 
-/// What one protocol message claims, in the order in which a failure is reported
-/// (proof of selection, envelope, evidence).
+/// The claims of one protocol message, in the order in which failures are reported (proof of
+/// selection, envelope, evidence).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     /// The claims; an item is valid if all hold.
@@ -117,7 +118,7 @@ pub struct Item {
 pub enum Verdict {
     /// Every claim holds.
     Valid,
-    /// The first claim that does not hold.
+    /// The first claim that is false.
     Invalid {
         /// Index into [`Item::claims`].
         claim: usize,

@@ -1,4 +1,5 @@
-//! What a role asks for, and what it gets back: the tasks of a scheme, and others that run beside them.
+//! Jobs requested by roles, and their results: the tasks of a scheme, and other work on the same
+//! lanes.
 
 mod bundle;
 mod code;
@@ -21,18 +22,19 @@ pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env, branch_place, missing
 pub use foreign::{Foreign, Opaque};
 pub use held::{Keys, Scratch};
 
-/// Sign for validators held here. Whoever runs it admits it first, see [`SignJob::admit`].
+/// Signs for validators whose keys are held here. Must be admitted before it runs, see
+/// [`SignJob::admit`].
 #[derive(Debug)]
 pub struct SignJob {
     /// The slot that the signatures belong to.
     pub slot: Slot,
-    /// What to sign: votes only or duties only, since their signatures may differ in length.
+    /// What to sign: only votes or only duties, since their signatures may differ in length.
     pub items: Vec<SignItem>,
     permits: Mutex<Option<Vec<Reservation>>>,
 }
 
 impl SignJob {
-    /// A job that is not admitted yet.
+    /// Creates a job that is not yet admitted.
     pub fn new(slot: Slot, items: Vec<SignItem>) -> Self {
         SignJob {
             slot,
@@ -41,11 +43,11 @@ impl SignJob {
         }
     }
 
-    /// Reserves a slot for each item. The job can then be run once.
+    /// Reserves a slot for each item. The job can then run once.
     ///
     /// # Errors
-    /// [`Refused`] with the index of the first item that the store refuses; the reservations
-    /// made before it are burnt.
+    /// [`Refused`] with the index of the first item refused by the store; the reservations made
+    /// before it are burnt.
     pub fn admit(&self, store: &dyn Watermark) -> Result<(), (usize, Refused)> {
         let mut permits = Vec::with_capacity(self.items.len());
         for (i, item) in self.items.iter().enumerate() {
@@ -69,38 +71,38 @@ impl SignJob {
     }
 }
 
-/// Prove selection by lottery for validators held here.
+/// Proves selection by lottery for validators whose keys are held here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectJob {
     /// The lottery's message.
     pub message: [u8; 32],
-    /// Whose tickets.
+    /// The ticket holders.
     pub validators: Vec<Validator>,
 }
 
-/// Verify protocol messages; the verdict on each is exact.
+/// Verifies protocol messages. The verdict on each is exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyJob {
-    /// What is verified, for costs and metrics.
+    /// The operation, for costs and metrics.
     pub op: Op,
     /// The epoch whose key table applies.
     pub epoch: Epoch,
-    /// What each message claims.
+    /// The claims of each message.
     pub items: Vec<Item>,
 }
 
-/// Make an aggregate of verified votes.
+/// Makes an aggregate from verified votes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregateJob {
     /// The epoch whose key table applies.
     pub epoch: Epoch,
     /// What the evidence will prove.
     pub statement: Statement,
-    /// (Position in the support, signature), positions ascending.
+    /// (Position in the support, signature), in ascending position order.
     pub votes: Vec<(u32, Tail)>,
 }
 
-/// Combine verified aggregates to a collection, or pieces over one committee to a larger one.
+/// Combines verified aggregates into a collection, or pieces over one committee into a larger one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CombineJob {
     /// `collect` or `merge`, for costs and metrics.
@@ -111,19 +113,19 @@ pub struct CombineJob {
     pub statement: Statement,
     /// The pieces.
     pub parts: Vec<Part>,
-    /// Greatest multiplicity of the result.
+    /// Maximum multiplicity of the result.
     pub multiplicity_max: u8,
 }
 
-/// Prepare the key table of an epoch.
+/// Prepares the key table of an epoch.
 #[derive(Clone, Debug)]
 pub struct PrepareJob {
     /// The committees of the epoch.
     pub assignment: Arc<Assignment>,
 }
 
-/// What a role asks for: the unit that a worker schedules. It names no scheme, so the protocol and
-/// whatever drives it need no type parameter.
+/// Work requested by a role: the unit that a worker schedules. It names no scheme, so the protocol
+/// and its drivers need no type parameter.
 #[derive(Debug)]
 pub enum Work {
     /// Sign votes or duties.
@@ -136,17 +138,17 @@ pub enum Work {
     Aggregate(AggregateJob),
     /// Make a collection, or merge.
     Combine(CombineJob),
-    /// Make one piece of evidence of several collections.
+    /// Make one piece of evidence from several collections.
     Bundle(BundleJob),
-    /// Verify one.
+    /// Verify such a piece.
     VerifyBundle(VerifyBundleJob),
     /// Prepare a key table.
     Prepare(PrepareJob),
-    /// Of the protocol itself.
+    /// The protocol's own work.
     Foreign(Box<dyn Foreign>),
 }
 
-/// What a role gets back.
+/// The result returned to a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Product {
     /// Signatures in the order of the items.
@@ -157,23 +159,23 @@ pub enum Product {
     Verdicts(Vec<Verdict>),
     /// An aggregate or a collection.
     Evidence(Evidence),
-    /// One piece of evidence of several collections.
+    /// One piece of evidence for several collections.
     Bundle {
-        /// The first so many of those asked for are in it.
+        /// The number of requested collections it contains, starting from the first.
         count: usize,
         /// The proof, opaque.
         bytes: Bytes,
     },
     /// The key table of an epoch is ready.
     Prepared(Epoch),
-    /// The committees of an epoch, which foreign work draws.
+    /// The committees of an epoch, drawn by foreign work.
     Assigned(Arc<Assignment>),
-    /// What else foreign work yields.
+    /// Any other result of foreign work.
     Foreign(Opaque),
 }
 
-/// What running [`Work`] yields: the role's product and, from [`PrepareJob`], the key table that the
-/// driver puts into [`Env`].
+/// The result of running [`Work`]: the role's product and, from [`PrepareJob`], the key table that
+/// the driver puts into [`Env`].
 #[derive(Clone)]
 pub struct Output {
     /// For the role.
@@ -193,7 +195,7 @@ impl From<Product> for Output {
 
 impl Product {
     /// Its bytes, for records; none for signatures and key tables, which are made where the secrets
-    /// are, and for what foreign work yields.
+    /// are, and for results of foreign work.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         product::encode(self)
     }
@@ -208,12 +210,13 @@ impl Product {
 }
 
 impl Work {
-    /// Its bytes, for digests; none for what uses secret keys, for key tables and for foreign work.
+    /// Its bytes, for digests; none for work that uses secret keys, for key tables and for foreign
+    /// work.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         code::encode(self)
     }
 
-    /// The name in traces and metrics.
+    /// Name in traces and metrics.
     pub fn name(&self) -> &'static str {
         match self.op() {
             Ok(op) => op.name(),
@@ -221,13 +224,13 @@ impl Work {
         }
     }
 
-    /// Foreign work as its own type; none if it is of another, or of the scheme.
+    /// Foreign work as its own type; none if it has another type or belongs to the scheme.
     pub fn foreign<F: Foreign>(&self) -> Option<&F> {
         let foreign: &dyn Any = self.op().err()?;
         foreign.downcast_ref()
     }
 
-    /// The operation of the scheme, or else the foreign work.
+    /// The operation of the scheme, or otherwise the foreign work.
     fn op(&self) -> Result<Op, &(dyn Foreign + 'static)> {
         Ok(match self {
             Work::Sign(job) => match job.items.first().map(|item| item.role) {
@@ -278,8 +281,8 @@ impl Work {
         }
     }
 
-    /// Votes that the result may add to what is held, and the bytes of its inputs: what a job that makes
-    /// evidence is worth, and takes while it waits.
+    /// Number of votes that the result may add to those held, and the bytes of its inputs: the
+    /// value of an evidence job, and the memory it takes while it waits.
     pub fn weight(&self) -> (u32, u64) {
         let (votes, bytes): (u64, u64) = match self {
             Work::Aggregate(job) => {
@@ -302,7 +305,7 @@ impl Work {
         (u32::try_from(votes).unwrap_or(u32::MAX), bytes)
     }
 
-    /// The claims of the inputs, one entry an input; none for jobs without testable inputs.
+    /// The claims of the inputs, one entry per input; none for jobs without testable inputs.
     fn inputs(&self, env: &Env) -> Option<(Epoch, Vec<Vec<Claim>>)> {
         match self {
             Work::Verify(job) => Some((
@@ -335,7 +338,8 @@ impl Work {
                 };
                 Some((job.epoch, job.parts.iter().map(claim).collect()))
             }
-            // What is bundled was verified, and tells of itself what cannot be.
+            // Bundled collections are already verified, and the operation itself reports those that
+            // cannot be bundled.
             Work::Bundle(_) | Work::VerifyBundle(_) => None,
             Work::Sign(_) | Work::Select(_) | Work::Prepare(_) | Work::Foreign(_) => None,
         }

@@ -1,21 +1,20 @@
-//! Says what a signature scheme must be able to do so that a million votes a slot can be signed, aggregated and verified.
+//! The interface of a signature scheme for signing, aggregating and verifying a million votes per slot.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `abilities` | what a scheme is, as data: layers, overlap, sizes, security, costs |
-//! | `claim` | the statements that a batch verification decides |
+//! | `abilities` | a scheme's properties as data: layers, overlap, sizes, security, costs |
+//! | `claim` | the statements decided by a batch verification |
 //! | `traits` | [`Scheme`] itself |
-//! | `task` | [`Task`]: the only unit of CPU work, and the context it runs in |
-//! | `job` | [`Work`]: the tasks of a scheme, whatever scheme it is, and others on the same lanes |
-//! | [`session`] | jobs, sessions, groups, outcomes and what to do with a late result |
+//! | `task` | [`Task`]: the only unit of CPU work, and its execution context |
+//! | `job` | [`Work`]: the tasks of any scheme, and foreign work on the same lanes |
+//! | [`session`] | jobs, sessions, groups, outcomes and the handling of late results |
 //! | [`watermark`] | reservations: no (key, role, slot) is ever signed twice |
 //! | [`list`] | list mode: an aggregate that is its signatures |
 //! | [`model`] | cost tables, and a scheme without cryptography that charges them |
-//! | [`mod@battery`] | the tests that every scheme passes by one macro line |
+//! | [`mod@battery`] | the tests that every scheme passes, instantiated by one macro line |
 //!
-//! Bytes are opaque here: a signature, a proof of selection and the evidence of an aggregate are
-//! byte strings whose length the scheme declares. The roles of the protocol never look inside;
-//! they branch on [`Abilities`] alone.
+//! Bytes are opaque here: a signature, a proof of selection and the evidence of an aggregate are byte strings whose
+//! length the scheme declares. The protocol roles never inspect them; they branch on [`Abilities`] alone.
 #![forbid(unsafe_code)]
 
 mod abilities;
@@ -48,7 +47,7 @@ pub use watermark::{MemoryWatermark, Refused, Reservation, Role, VoteGuard, Wate
 /// Shared bytes: a signature, a proof or a message, passed by reference count and never copied.
 pub type Bytes = std::sync::Arc<[u8]>;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example from the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,8 @@
-//! List mode: an aggregate that is its signatures, in position order.
+//! List mode: an aggregate that consists of its signatures, in position order.
 //!
-//! Legal evidence for every scheme. It lets a scheme run through the whole project before its
-//! prover exists, and it is the honest baseline afterwards. Overlapping lists merge to the union:
-//! of two signatures of one validator over one message either will do, the first is kept.
+//! Legal evidence for every scheme. It allows a scheme to be used throughout the project before its
+//! prover exists, and is a fair baseline afterwards. Overlapping lists merge to the union: of two
+//! signatures of one validator over the same message, either is valid and the first is kept.
 //!
 //! Encoding: tag 0, then the signatures, each of the scheme's fixed length.
 
@@ -23,12 +23,12 @@ pub const TAG_PROOFS: u8 = 2;
 /// First byte of evidence that is one proof of proofs, whose supports may overlap.
 pub const TAG_MERGE: u8 = 3;
 
-/// Bytes of a list of `n` signatures.
+/// Size of a list of `n` signatures in bytes.
 pub fn list_bytes(n: usize, signature_bytes: usize) -> usize {
     1 + n * signature_bytes
 }
 
-/// The evidence of votes given as (position, signature), positions ascending.
+/// Creates evidence from votes given as (position, signature), in ascending position order.
 ///
 /// # Errors
 /// [`SchemeError::Empty`]; [`SchemeError::Malformed`] for a signature of another length, a
@@ -52,7 +52,7 @@ pub fn aggregate<B: AsRef<[u8]>>(
     assemble(statement, &by_position, signature_bytes)
 }
 
-/// Whether each claim holds, where each signature is verified by itself.
+/// The verdict on each claim, when each signature is verified separately.
 pub struct Verdicts(Vec<bool>);
 
 impl Verdicts {
@@ -61,7 +61,7 @@ impl Verdicts {
         self.0[range].iter().all(|holds| *holds)
     }
 
-    /// The claims that do not.
+    /// Indices of the claims that do not hold.
     pub fn failed(&self) -> Vec<usize> {
         (0..self.0.len()).filter(|i| !self.0[*i]).collect()
     }
@@ -137,11 +137,11 @@ pub fn signers<'a>(
     Some(signers.map(move |(position, _)| Validator(members[first + position])))
 }
 
-/// The union of lists.
+/// Returns the union of lists.
 ///
 /// # Errors
-/// [`SchemeError::Empty`]; [`SchemeError::Malformed`] for a part that is no list of its support
-/// or lies outside the statement.
+/// [`SchemeError::Empty`]; [`SchemeError::Malformed`] for a part that is not a list of its support
+/// or is outside the statement.
 pub fn union(
     statement: &Statement,
     parts: &[Part],
@@ -169,7 +169,7 @@ pub fn union(
     assemble(statement, &by_position, signature_bytes)
 }
 
-/// The signatures of list evidence over `signers` signers.
+/// Returns the signatures of list evidence over `signers` signers.
 ///
 /// # Errors
 /// [`DecodeError`] for another tag or length.

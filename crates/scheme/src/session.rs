@@ -1,10 +1,9 @@
-//! Jobs, sessions and groups, outcomes, and what to do with a result that comes late.
+//! Jobs, sessions, groups and outcomes, and the handling of late results.
 
 use crate::TaskError;
 use alphorn_types::Slot;
 
-/// A job, numbered by whoever hands it out: a state machine those that it asks for, a scheduler those
-/// that it takes.
+/// A job number, assigned by its issuer: a state machine numbers the jobs it requests, a scheduler those it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
@@ -12,13 +11,13 @@ pub struct JobId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Class {
-    /// Own proposals, and signing.
+    /// Own proposals and signing.
     Duty,
     /// Verification that a gossip verdict waits for.
     Verdict,
     /// Aggregation for the current slot.
     Current,
-    /// Late groups, merging toward better coverage.
+    /// Late groups, merged for better coverage.
     Backfill,
     /// Key tables and committees of the next epoch.
     Maintenance,
@@ -34,7 +33,7 @@ impl Class {
         Class::Maintenance,
     ];
 
-    /// The name in metrics.
+    /// Name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Class::Duty => "duty",
@@ -46,31 +45,31 @@ impl Class {
     }
 }
 
-/// Names the working interval of one role for one group family in one slot. `seq` comes from a
-/// counter of the role's state machine: unique in a process, the same in every replay.
+/// Identifies the working interval of one role for one group family in one slot. `seq` comes from a counter of the
+/// role's state machine: unique within a process, identical in every replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
-    /// The slot that the session works for.
+    /// The slot that the session works on.
     pub slot: Slot,
     /// Counter.
     pub seq: u32,
 }
 
 impl SessionId {
-    /// One number for both, as traces have it.
+    /// Both combined into one number, as in traces.
     #[must_use]
     pub fn number(self) -> u64 {
         (self.slot.0 << 32) | u64::from(self.seq)
     }
 }
 
-/// What a task is about. Two queued tasks of one role and group never wait at the same time: the
-/// newer one replaces the older.
+/// What a task concerns. Two tasks of the same role and group never wait at the same time: the newer one replaces the
+/// older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
     /// The slot.
     pub slot: Slot,
-    /// The vote's message; zero where the task is about several.
+    /// The vote's message; zero if the task concerns several.
     pub message: [u8; 32],
     /// The committee; none = all.
     pub committee: Option<u16>,
@@ -79,7 +78,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whatever a slot has in all committees.
+    /// Everything in a slot, over all committees.
     pub fn of_slot(slot: Slot) -> Self {
         Group {
             slot,
@@ -95,23 +94,23 @@ impl Group {
 pub enum Outcome<T> {
     /// The result.
     Done(T),
-    /// Inputs are bad, or end whoever runs them; their indices, ascending. Of the others nothing is said:
-    /// they need not have been looked at.
+    /// Some inputs are bad, or crash the process that runs them; their indices, ascending. Nothing is implied about the
+    /// others, which may not have been checked.
     Invalid(Vec<usize>),
-    /// It could not be run; the reason.
+    /// It could not be run, for this reason.
     Refused(String),
     /// A newer submission of the same group replaced it.
     Superseded,
     /// Its session ended before it ran, or it was stopped.
     Cancelled,
-    /// It panicked or its process died.
+    /// It panicked, or its process died.
     Crashed,
     /// Its result failed the public verifier.
     SelfVerifyFailed,
 }
 
 impl<T> Outcome<T> {
-    /// The same with another result, made of this one if there is one.
+    /// Maps the result, if there is one.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Outcome<U> {
         match self {
             Outcome::Done(result) => Outcome::Done(make(result)),
@@ -137,18 +136,18 @@ impl<T> From<Result<T, TaskError>> for Outcome<T> {
     }
 }
 
-/// Facts about a finished result that decide its fate.
+/// Facts about a finished result that determine its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finish {
-    /// Slot of the session that made it.
+    /// Slot of the session that produced it.
     pub slot: Slot,
-    /// The slot now.
+    /// The current slot.
     pub now: Slot,
     /// Its session is still the current one of its group.
     pub session_current: bool,
-    /// The block that it votes for is unknown or conflicts with finality.
+    /// The block it votes for is unknown or conflicts with finality.
     pub conflicting: bool,
-    /// Votes that it adds to the best known set of its own slot.
+    /// Votes it adds to the best known set for its own slot.
     pub gain_votes: u32,
 }
 
@@ -157,9 +156,9 @@ pub struct Finish {
 pub enum Fate {
     /// On time: use it.
     Use,
-    /// Late, but gossip still takes its slot: publish it on its own slot's topic.
+    /// Late, but gossip still accepts its slot: publish it on its own slot's topic.
     PublishLate,
-    /// Late: keep it for merging, for the own proposer and for peers that ask.
+    /// Late: keep it for merging, for the own proposer and for requests from peers.
     Keep,
     /// Worthless.
     Drop(StaleReason),
@@ -168,7 +167,7 @@ pub enum Fate {
 /// Why a late result is worthless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleReason {
-    /// Its window of inclusion is closed.
+    /// Its inclusion window is closed.
     WindowClosed,
     /// Its block conflicts with finality or is unknown.
     Conflicting,
@@ -176,8 +175,8 @@ pub enum StaleReason {
     NoGain,
 }
 
-/// Decides the fate of a finished result: a late one must not touch newer state, but usually
-/// still holds votes that nobody else covers.
+/// Decides the fate of a finished result. A late one must not affect newer state, but usually still contains votes that
+/// are covered nowhere else.
 pub fn classify(finish: &Finish, salvage_slots_max: u64, salvage_gain_votes_min: u32) -> Fate {
     if finish.session_current {
         return Fate::Use;

@@ -1,12 +1,12 @@
-//! The end of shared bytes.
+//! A suffix of shared bytes.
 
 use crate::Bytes;
 use std::fmt;
 use std::ops::Deref;
 
-/// The last bytes of shared ones, without a copy: a signature in the message that brought it.
+/// The last bytes of a shared buffer, without a copy: a signature in the message that contained it.
 ///
-/// An aggregator's job has the signatures of a whole cell, and messages stay anyway: others ask for them.
+/// An aggregator's job has the signatures of a whole cell, and messages are kept anyway for requests.
 #[derive(Clone)]
 pub struct Tail {
     bytes: Bytes,
@@ -14,10 +14,10 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// The last `len` bytes.
+    /// Returns the last `len` bytes.
     ///
     /// # Panics
-    /// If they are fewer, or 4 GiB stand before them.
+    /// If there are fewer, or 4 GiB precede them.
     pub fn new(bytes: Bytes, len: usize) -> Tail {
         let before = bytes.len().checked_sub(len).expect("so many bytes");
         let first = u32::try_from(before).expect("less than 4 GiB");

@@ -1,7 +1,7 @@
-//! The only unit of CPU work, and the context that it runs in.
+//! The only unit of CPU work, and its execution context.
 //!
-//! A role never verifies or aggregates; it emits a task and later receives the result. Whoever
-//! drives the role (a worker's lane, the simulator) lends a thread pool, a stop flag and scratch
+//! A role never verifies or aggregates; it emits a task and later receives the result. The driver
+//! of the role (a worker's lane, the simulator) provides a thread pool, a stop flag and scratch
 //! memory through [`Ctx`].
 
 use alphorn_exec::{Pulse, Stop};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a scheduler may know of a task before it runs.
+/// What a scheduler may know about a task before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// The operation, see [`crate::Op::kind`].
@@ -19,14 +19,14 @@ pub struct Features {
     pub class: u8,
     /// Number of inputs, ordered by value.
     pub inputs: u32,
-    /// The scheme's own cost formula for the chosen kernel, nanoseconds of one core.
+    /// The scheme's own cost estimate for the chosen kernel, in nanoseconds of one core.
     pub prior_ns: u64,
     /// Peak working memory in bytes.
     pub memory_bytes: u64,
 }
 
-/// What a scheduler asks of the work in its queue: a [`Task`] with its environment, or in a simulation
-/// whatever takes time.
+/// What a scheduler needs to know about queued work: a [`Task`] with its environment, or in a
+/// simulation anything that takes time.
 pub trait Schedulable: Sized {
     /// Size and prior cost.
     fn features(&self) -> Features;
@@ -37,23 +37,23 @@ pub trait Schedulable: Sized {
         None
     }
 
-    /// Whether only a prove lane may run it, however short it is: the lanes that have processes.
+    /// Whether it must run on a prove lane, since those have processes, however short it is.
     fn isolated(&self) -> bool {
         false
     }
 }
 
-/// What a lane lends to a task: a pool, a stop flag, a heart beat and scratch memory.
+/// What a lane provides to a task: a pool, a stop flag, a heartbeat and scratch memory.
 pub struct Ctx<'a, W> {
     pub(crate) pool: Option<&'a rayon::ThreadPool>,
     pub(crate) stop: Stop,
     pub(crate) beats: Arc<AtomicU64>,
-    /// The lane's scratch memory; dropped by the lane after a panic.
+    /// The lane's scratch memory; the lane drops it after a panic.
     pub scratch: &'a mut W,
 }
 
 impl<'a, W> Ctx<'a, W> {
-    /// A context for one thread.
+    /// Creates a context for one thread.
     pub fn single(scratch: &'a mut W) -> Self {
         Ctx {
             pool: None,
@@ -63,7 +63,7 @@ impl<'a, W> Ctx<'a, W> {
         }
     }
 
-    /// A context over a lane's pool.
+    /// Creates a context with a lane's pool.
     pub fn pooled(
         pool: &'a rayon::ThreadPool,
         stop: Stop,
@@ -78,7 +78,7 @@ impl<'a, W> Ctx<'a, W> {
         }
     }
 
-    /// A context over the calling thread alone, for a lane without a pool.
+    /// Creates a context for the calling thread only, for a lane without a pool.
     pub fn alone(stop: Stop, beats: Arc<AtomicU64>, scratch: &'a mut W) -> Self {
         Ctx {
             pool: None,
@@ -93,17 +93,17 @@ impl<'a, W> Ctx<'a, W> {
         self.pool
     }
 
-    /// Whether the task is asked to end. Long work polls this at least every 10 ms.
+    /// Whether the task has been asked to stop. Long work polls this at least every 10 ms.
     pub fn stopped(&self) -> bool {
         self.stop.is_stopped()
     }
 
-    /// Tells the supervisor that the task is alive.
+    /// Signals to the supervisor that the task is alive.
     pub fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Stop flag and heart beat, to be lent to the pool's threads.
+    /// Stop flag and heartbeat, for use by the pool's threads.
     pub fn pulse(&self) -> Pulse {
         Pulse::new(self.stop.clone(), self.beats.clone())
     }
@@ -111,7 +111,7 @@ impl<'a, W> Ctx<'a, W> {
     /// [`Ctx::beat`] and [`Ctx::stopped`] in one call.
     ///
     /// # Errors
-    /// [`TaskError::Stopped`] if the task is asked to end.
+    /// [`TaskError::Stopped`] if the task has been asked to stop.
     pub fn checkpoint(&self) -> Result<(), TaskError> {
         self.beat();
         if self.stopped() {
@@ -125,17 +125,17 @@ impl<'a, W> Ctx<'a, W> {
 /// Why a task has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
-    /// It was asked to end.
+    /// It was asked to stop.
     #[error("the task was stopped")]
     Stopped,
-    /// Inputs are bad; their indices, ascending.
+    /// Some inputs are bad; their indices, ascending.
     #[error("inputs {0:?} are invalid")]
     Invalid(Vec<usize>),
     /// The task cannot be done here: keys of the epoch, the signer or a reservation are missing,
     /// or the scheme lacks the ability.
     #[error("the task cannot be done: {0}")]
     Refused(String),
-    /// The result failed the public verifier and was thrown away.
+    /// The result failed the public verifier and was discarded.
     #[error("the result failed its own verification")]
     SelfVerifyFailed,
 }
@@ -144,9 +144,9 @@ pub enum TaskError {
 ///
 /// Implemented by [`crate::Work`].
 pub trait Task: Send + Sync + Sized + 'static {
-    /// What a task needs beside its inputs: scheme, key tables, signers.
+    /// What a task needs in addition to its inputs: scheme, key tables, signers.
     type Env: Send + Sync;
-    /// What it yields.
+    /// Its result.
     type Output: Send + Sync;
     /// Scratch memory of a lane.
     type Scratch: Default + Send;
@@ -162,7 +162,7 @@ pub trait Task: Send + Sync + Sized + 'static {
     /// Runs to completion.
     ///
     /// # Errors
-    /// [`TaskError`]; a task that is stopped leaves nothing behind.
+    /// [`TaskError`]; a stopped task leaves nothing behind.
     fn run(
         &self,
         env: &Self::Env,
@@ -184,7 +184,7 @@ pub trait Task: Send + Sync + Sized + 'static {
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Option<Vec<usize>>;
 
-    /// The public verifier on a result that was encoded and decoded again.
+    /// Runs the public verifier on a result that was encoded and decoded again.
     fn verify_output(
         &self,
         env: &Self::Env,
@@ -192,7 +192,7 @@ pub trait Task: Send + Sync + Sized + 'static {
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> bool;
 
-    /// Whether to run in a child process where there is one.
+    /// Whether to run in a child process if there is one.
     fn isolate(&self, env: &Self::Env) -> bool;
 
     /// Bytes for a child process or an input log; none for tasks that use secrets.
@@ -201,12 +201,12 @@ pub trait Task: Send + Sync + Sized + 'static {
     /// The inverse of [`Task::encode`].
     ///
     /// # Errors
-    /// [`DecodeError`] for anything that `encode` does not make.
+    /// [`DecodeError`] for anything that `encode` does not produce.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
 
-    /// Bytes of a result, so that what is verified and what crosses a process boundary is what was
-    /// encoded; none for results that stay in this process. A task whose results have no bytes is
-    /// never run in a child process.
+    /// Bytes of a result, so that the verified result and the one that crosses a process boundary
+    /// are what was encoded; none for results that stay in this process. A task whose results have
+    /// no bytes never runs in a child process.
     fn encode_output(&self, _output: &Self::Output) -> Option<Vec<u8>> {
         None
     }
@@ -214,7 +214,7 @@ pub trait Task: Send + Sync + Sized + 'static {
     /// The inverse of [`Task::encode_output`].
     ///
     /// # Errors
-    /// [`DecodeError`] for anything that `encode_output` does not make.
+    /// [`DecodeError`] for anything that `encode_output` does not produce.
     fn decode_output(&self, _bytes: &[u8]) -> Result<Self::Output, DecodeError> {
         Err(DecodeError::UnknownTag {
             what: "result without bytes",
@@ -228,9 +228,9 @@ pub trait Task: Send + Sync + Sized + 'static {
         None
     }
 
-    /// [`Task::prepare`] with the inputs in another order, so that a search by groups does not meet
-    /// them in the order of who sent them: place `i` holds input `order[i]`, `order` a permutation.
-    /// None if the order cannot be changed; the search then takes the order that there is.
+    /// [`Task::prepare`] with the inputs permuted, so that a group search does not test them in
+    /// sender order: place `i` holds input `order[i]`, where `order` is a permutation. None if the
+    /// order cannot be changed; the search then uses the existing order.
     fn prepare_in(
         &self,
         _env: &Self::Env,
@@ -240,20 +240,20 @@ pub trait Task: Send + Sync + Sized + 'static {
         None
     }
 
-    /// Names the bytes of one input wherever it comes up again, so that one which ended a process
-    /// is not run a second time; none if inputs have no name.
+    /// Identifies the bytes of one input wherever it reappears, so that one that crashed a process
+    /// is not run again; none if inputs have no name.
     fn input_digest(&self, _index: usize) -> Option<[u8; 32]> {
         None
     }
 
-    /// Whether it only verifies what others made. Its time is bounded by the length of its inputs, and
-    /// what takes long here takes long everywhere: one that is slow does not hang, and its inputs are
-    /// not to blame.
+    /// Whether it only verifies the work of others. Its time is bounded by the length of its
+    /// inputs, and what is slow here is slow everywhere: a slow one does not count as hung, and its
+    /// inputs are not to blame.
     fn verifies(&self) -> bool {
         false
     }
 
-    /// Whether a proof would be paid for that says no more than its one input does.
+    /// Whether it would produce a costly proof that says no more than its only input.
     fn is_pointless(&self, _env: &Self::Env) -> bool {
         false
     }

@@ -8,21 +8,21 @@ use alphorn_types::{Assignment, Layout, Slot, Support, Validator};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One signature that is asked for.
+/// One requested signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignItem {
-    /// Who signs.
+    /// The signer.
     pub validator: Validator,
-    /// In which role.
+    /// The role.
     pub role: Role,
     /// The 32-byte digest to sign.
     pub message: [u8; 32],
-    /// For votes: the checkpoints that must not go back.
+    /// For votes: the checkpoints that must not go backwards.
     pub guard: Option<VoteGuard>,
 }
 
 impl SignItem {
-    /// A signature without checkpoints.
+    /// Creates a request without checkpoints.
     pub fn new(validator: Validator, role: Role, message: [u8; 32]) -> Self {
         SignItem {
             validator,
@@ -33,7 +33,7 @@ impl SignItem {
     }
 }
 
-/// Signatures of one length, one after the other.
+/// Concatenated signatures of equal length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signatures {
     each_bytes: usize,
@@ -41,7 +41,7 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    /// Wraps `data`, whose length is a multiple of `each_bytes`.
+    /// Wraps `data`, whose length must be a multiple of `each_bytes`.
     ///
     /// # Panics
     /// If `each_bytes` is 0 or does not divide the length.
@@ -58,7 +58,7 @@ impl Signatures {
         self.data.len().checked_div(self.each_bytes).unwrap_or(0)
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
@@ -74,14 +74,14 @@ impl Signatures {
 pub struct Part {
     /// Offset of the piece's support inside the result's support.
     pub offset: u32,
-    /// What the piece is of.
+    /// The layer of the piece.
     pub layer: Layer,
     /// The piece.
     pub evidence: Evidence,
 }
 
 impl Part {
-    /// What the piece proves when it is combined into evidence of `whole`.
+    /// What the piece proves when combined into evidence of `whole`.
     pub(crate) fn statement(&self, whole: &Statement) -> Statement {
         Statement {
             layer: self.layer,
@@ -92,18 +92,18 @@ impl Part {
     }
 }
 
-/// A collection of a bundle: whose votes for what it proves, under the keys of its own epoch.
+/// A collection in a bundle: its statement and signers, under the keys of its own epoch.
 #[derive(Debug)]
 pub struct Bundled<'a, K> {
-    /// The key table of its epoch: collections of one bundle may be of two.
+    /// The key table of its epoch. Collections of one bundle may be from two epochs.
     pub keys: &'a K,
-    /// What it proves; of a whole committee.
+    /// Its statement, about a whole committee.
     pub statement: Statement,
-    /// Who signed.
+    /// The signers.
     pub support: &'a Support,
 }
 
-// Derived ones would ask the same of a key table.
+// Derived implementations would require the same of a key table.
 impl<K> Clone for Bundled<'_, K> {
     fn clone(&self) -> Self {
         *self
@@ -112,7 +112,7 @@ impl<K> Clone for Bundled<'_, K> {
 
 impl<K> Copy for Bundled<'_, K> {}
 
-/// Why a scheme has no result.
+/// Why a scheme returned no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
     /// The scheme lacks the ability.
@@ -120,7 +120,7 @@ pub enum SchemeError {
     Unsupported {
         /// Name of the scheme.
         scheme: &'static str,
-        /// What was asked.
+        /// The operation requested.
         what: &'static str,
     },
     /// Nothing to aggregate.
@@ -132,7 +132,7 @@ pub enum SchemeError {
     /// Inputs overlap more than the ability allows.
     #[error("position {position} would be counted more than {max} times")]
     Overlap {
-        /// The first position that is counted too often.
+        /// The first position counted too often.
         position: u32,
         /// The limit.
         max: u8,
@@ -140,13 +140,13 @@ pub enum SchemeError {
     /// The sum is a value that no verifier accepts (for BLS: infinity).
     #[error("the signatures cancel: the aggregate is not a valid signature")]
     Degenerate,
-    /// A signer is not held here.
+    /// This node does not hold the signer's key.
     #[error("no signer for validator {0}")]
     UnknownSigner(u32),
-    /// A reservation does not fit the signature asked for.
+    /// A reservation does not match the requested signature.
     #[error("the reservation of validator {0} does not fit")]
     WrongReservation(u32),
-    /// Keys and assignment do not fit each other.
+    /// Keys and assignment do not match.
     #[error("registry has {keys} keys, the assignment {validators} validators")]
     RegistrySize {
         /// Keys in the registry.
@@ -154,29 +154,29 @@ pub enum SchemeError {
         /// Validators in the assignment.
         validators: u64,
     },
-    /// The committee is larger than the scheme takes.
+    /// The committee is larger than the scheme supports.
     #[error("committee of {size} validators, the scheme takes {max}")]
     CommitteeSize {
-        /// Size asked for.
+        /// The requested size.
         size: u32,
         /// The limit.
         max: u32,
     },
-    /// More collections than one piece of evidence proves together.
+    /// More collections than one piece of evidence can prove together.
     #[error("bundle of {value} collections, the scheme takes {max}")]
     BundleSize {
-        /// Collections asked for.
+        /// The requested number of collections.
         value: usize,
         /// The limit.
         max: u16,
     },
-    /// The task was asked to end.
+    /// The task was asked to stop.
     #[error("stopped")]
     Stopped,
 }
 
 impl SchemeError {
-    /// Refuses a registry that has not one key for each validator of a layout.
+    /// Checks that a registry has exactly one key per validator of a layout.
     ///
     /// # Errors
     /// [`SchemeError::RegistrySize`].
@@ -188,7 +188,7 @@ impl SchemeError {
         }
     }
 
-    /// Refuses a layout with a committee of more than `max` validators.
+    /// Checks that no committee of a layout has more than `max` validators.
     ///
     /// # Errors
     /// [`SchemeError::CommitteeSize`].
@@ -207,7 +207,7 @@ impl SchemeError {
 pub trait Scheme: Send + Sync + Sized + 'static {
     /// The public keys of all validators, validated once.
     type Registry: Send + Sync + 'static;
-    /// The public keys of an epoch in committee order, ready for sums.
+    /// The public keys of an epoch in committee order, ready for summation.
     type Keys: Send + Sync + 'static;
     /// The secret keys held here.
     type Signers: Send + Sync + 'static;
@@ -216,10 +216,10 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     /// Scratch memory of a lane.
     type Scratch: Default + Send + 'static;
 
-    /// The name on the command line and in files.
+    /// Name on the command line and in files.
     fn name(&self) -> &'static str;
 
-    /// What the scheme can do.
+    /// The abilities of the scheme.
     fn abilities(&self) -> Abilities;
 
     /// Sizes on the wire.
@@ -228,13 +228,13 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     /// Length of evidence over a support of `n` positions.
     fn evidence_length(&self, layer: Layer, n: u32) -> EvidenceLength;
 
-    /// The scheme's own cost formula, for the kernel in use: `n` and `m` as [`Op`] defines them.
+    /// The scheme's own cost estimate for the kernel in use, with `n` and `m` as defined by [`Op`].
     fn cost(&self, op: Op, n: u64, m: u64) -> Cost;
 
     /// The same scheme on its portable kernel, for a retry after a doubtful result.
     fn portable(&self) -> Self;
 
-    /// The key table of an epoch.
+    /// Creates the key table of an epoch.
     ///
     /// # Errors
     /// [`SchemeError::RegistrySize`] or [`SchemeError::CommitteeSize`].
@@ -245,15 +245,15 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Result<Self::Keys, SchemeError>;
 
-    /// The assignment that a key table was made for.
+    /// The assignment for which a key table was made.
     fn assignment<'k>(&self, keys: &'k Self::Keys) -> &'k Assignment;
 
     /// Signs. Item `i` consumes `permits[i]`, which must name its validator, role and slot. The
-    /// items are all votes or all duties: one list has signatures of one length.
+    /// items must be all votes or all duties, so that the signatures have equal length.
     ///
     /// # Errors
-    /// [`SchemeError::UnknownSigner`], [`SchemeError::WrongReservation`]; then no signature is
-    /// returned and all permits are burnt.
+    /// [`SchemeError::UnknownSigner`], [`SchemeError::WrongReservation`]; in that case no signature
+    /// is returned and all permits are burnt.
     fn sign(
         &self,
         signers: &Self::Signers,
@@ -263,10 +263,11 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Result<Signatures, SchemeError>;
 
-    /// Proofs of selection: unique signatures on a message that is no vote and no duty.
+    /// Creates proofs of selection: unique signatures on a message that is neither a vote nor a
+    /// duty.
     ///
     /// # Errors
-    /// [`SchemeError::Unsupported`] where signatures are not unique, as unless a scheme says otherwise;
+    /// [`SchemeError::Unsupported`] if signatures are not unique, which is the default;
     /// [`SchemeError::UnknownSigner`].
     fn select(
         &self,
@@ -281,8 +282,8 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         })
     }
 
-    /// Decodes claims for testing. `secret` makes random weights unpredictable to whoever made
-    /// the claims; it never changes a verdict but with the probability that the scheme states.
+    /// Decodes claims for testing. `secret` makes random weights unpredictable to the author of the
+    /// claims. It never changes a verdict, except with the probability stated by the scheme.
     fn prepare(
         &self,
         keys: &Self::Keys,
@@ -294,8 +295,8 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     /// Whether all claims of a range hold.
     fn check(&self, keys: &Self::Keys, prepared: &Self::Prepared, range: Range<usize>) -> bool;
 
-    /// Exactly the claims that do not hold, ascending; none if the scheme has no better way than
-    /// testing ranges.
+    /// Returns exactly the claims that do not hold, ascending; none if the scheme has no better way
+    /// than testing ranges.
     fn locate(
         &self,
         keys: &Self::Keys,
@@ -303,8 +304,8 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Option<Vec<usize>>;
 
-    /// Makes an aggregate of verified votes, given as (position in the support, signature),
-    /// positions ascending.
+    /// Makes an aggregate from verified votes, given as (position in the support, signature), in
+    /// ascending position order.
     ///
     /// # Errors
     /// [`SchemeError::Empty`], [`SchemeError::Malformed`], [`SchemeError::Degenerate`].
@@ -316,8 +317,8 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Result<Evidence, SchemeError>;
 
-    /// Combines verified pieces into evidence of the statement; pieces may overlap as the
-    /// scheme's [`crate::Overlap`] allows, multiplicities reach at most `multiplicity_max`.
+    /// Combines verified pieces into evidence of the statement. Pieces may overlap as permitted by
+    /// the scheme's [`crate::Overlap`]; multiplicities reach at most `multiplicity_max`.
     ///
     /// # Errors
     /// [`SchemeError::Empty`], [`SchemeError::Malformed`], [`SchemeError::Overlap`],
@@ -331,18 +332,19 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         ctx: &mut Ctx<'_, Self::Scratch>,
     ) -> Result<Evidence, SchemeError>;
 
-    /// Length of the evidence of a bundle of at most so many collections; their supports are not in it.
+    /// Length of the evidence of a bundle of at most this many collections, excluding their
+    /// supports.
     fn bundle_length(&self, _collections: u16) -> EvidenceLength {
         EvidenceLength::Max(0)
     }
 
-    /// Makes one piece of evidence of verified collections, each with the bytes that prove it, in
-    /// this order. One committee may occur more than once.
+    /// Makes one piece of evidence from verified collections, each with the bytes that prove it, in
+    /// this order. A committee may occur more than once.
     ///
     /// # Errors
     /// [`SchemeError::Unsupported`] without [`Abilities::bundle_max`]; [`SchemeError::Empty`],
     /// [`SchemeError::BundleSize`]; [`SchemeError::Malformed`] for a collection that cannot be
-    /// bundled although it may hold, found before anything dear is done.
+    /// bundled although it may be valid, detected before any expensive step.
     fn bundle(
         &self,
         _collections: &[(Bundled<'_, Self::Keys>, &[u8])],
@@ -354,7 +356,7 @@ pub trait Scheme: Send + Sync + Sized + 'static {
         })
     }
 
-    /// Whether a piece of evidence proves all of these collections, in this order, and no other.
+    /// Whether a piece of evidence proves exactly these collections, in this order.
     fn verify_bundle(
         &self,
         _collections: &[Bundled<'_, Self::Keys>],
@@ -365,8 +367,8 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     }
 }
 
-/// Verdict on each claim, exact: one test of everything, and only if it fails the scheme's own
-/// search or, where it has none, a test of each claim.
+/// Exact verdict on each claim: one test of everything and, only if it fails, the scheme's own
+/// search or, if it has none, a test of each claim.
 pub fn verify_claims<S: Scheme>(
     scheme: &S,
     keys: &S::Keys,
@@ -393,8 +395,8 @@ pub fn verify_claims<S: Scheme>(
     verdicts
 }
 
-/// The support that parts combine to under an overlap ability: a sum of multiplicities, a union,
-/// or a disjoint union.
+/// The support of combined parts under an overlap ability: a sum of multiplicities, a union, or a
+/// disjoint union.
 ///
 /// # Errors
 /// [`SchemeError::Empty`], [`SchemeError::Malformed`] for a part outside the statement,

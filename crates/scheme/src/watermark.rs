@@ -1,16 +1,16 @@
 //! Reservations: no (key, role, slot) is ever signed twice.
 //!
-//! For a scheme with one-time keys a second signature with an index gives the key away; for every
-//! scheme a second vote in a slot is an equivocation. So a signature needs a [`Reservation`],
-//! which a store hands out once and only after it is durable, and which signing consumes. The
-//! type has no `Clone`, so the compiler keeps count.
+//! For a scheme with one-time keys, a second signature with the same index reveals the key; for
+//! every scheme, a second vote in a slot is an equivocation. A signature therefore needs a
+//! [`Reservation`], which a store issues once and only after it is durable, and which signing
+//! consumes. The type is not `Clone`, so the compiler enforces single use.
 
 use crate::{SchemeError, SignItem};
 use alphorn_types::{Slot, Validator};
 use std::sync::{Mutex, PoisonError};
 
-/// Why a validator signs. The order of the duties is their index `d` in the one-time index
-/// `8 x slot + d` of schemes with a duty key.
+/// The purpose of a signature. The order of the duties is their index `d` in the one-time index `8
+/// x slot + d` of schemes with a duty key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Role {
@@ -33,7 +33,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Every role, in the order of their numbers.
+    /// Every role, in numeric order.
     pub const ALL: [Role; 8] = [
         Role::Vote,
         Role::Block,
@@ -45,7 +45,8 @@ impl Role {
         Role::Level4,
     ];
 
-    /// In which role the envelope of evidence of a level is signed: a validator may serve at all of them.
+    /// The role in which the envelope of evidence of a level is signed. A validator may serve at
+    /// all levels.
     ///
     /// # Panics
     /// If no layout has such a level.
@@ -64,13 +65,13 @@ impl Role {
         (self as u8).checked_sub(1)
     }
 
-    /// The role with a number, none if there is no such role.
+    /// The role with this number; none if there is none.
     pub fn from_u8(value: u8) -> Option<Role> {
         Role::ALL.get(usize::from(value)).copied()
     }
 }
 
-/// What a vote says of source and target: neither may go back (minimal rule of EIP-3076).
+/// Source and target of a vote: neither may go backwards (minimal rule of EIP-3076).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoteGuard {
     /// Slot of the source checkpoint.
@@ -79,7 +80,7 @@ pub struct VoteGuard {
     pub target: Slot,
 }
 
-/// The right to make one signature: of one message for (validator, role, slot).
+/// The right to make one signature: on one message for (validator, role, slot).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a reservation that is not consumed burns its slot"]
 pub struct Reservation {
@@ -91,7 +92,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Makes a reservation. Only a [`Watermark`] calls this, after its mark is durable.
+    /// Creates a reservation. Only a [`Watermark`] calls this, after its mark is durable.
     pub fn issue(slot: Slot, item: &SignItem) -> Self {
         Reservation {
             validator: item.validator,
@@ -102,8 +103,8 @@ impl Reservation {
         }
     }
 
-    /// Makes a reservation of what was given out before, of the same message: a caller that lost the
-    /// signature makes it again. Of no use to schemes of which a message has many signatures.
+    /// Creates a reservation for the same message as an earlier one: a caller that lost the
+    /// signature makes it again. Not suitable for schemes in which a message has many signatures.
     pub fn issue_again(slot: Slot, item: &SignItem) -> Self {
         Reservation {
             again: true,
@@ -111,39 +112,39 @@ impl Reservation {
         }
     }
 
-    /// Whether this signature is allowed.
+    /// Whether this signature is permitted.
     pub(crate) fn allows(&self, slot: Slot, item: &SignItem) -> bool {
         let wanted = (item.validator, item.role, slot, item.message);
         (self.validator, self.role, self.slot, self.message) == wanted
     }
 
-    /// Whether the same was given out before.
+    /// Whether it repeats an earlier reservation.
     pub fn is_again(&self) -> bool {
         self.again
     }
 
-    /// Whose signature is allowed.
+    /// The signer.
     pub fn validator(&self) -> Validator {
         self.validator
     }
 
-    /// In which role.
+    /// The role.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// For which slot.
+    /// The slot.
     pub fn slot(&self) -> Slot {
         self.slot
     }
 
-    /// Of which digest.
+    /// The digest.
     pub fn message(&self) -> &[u8; 32] {
         &self.message
     }
 }
 
-/// Why a store refused.
+/// Why a store refused a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The slot is below the mark: it was signed, reserved or given up.
@@ -151,16 +152,16 @@ pub enum Refused {
         "slot {slot} is used: the next free slot of validator {validator} in role {role:?} is {next}"
     )]
     Used {
-        /// Whose key.
+        /// The owner of the key.
         validator: u32,
-        /// In which role.
+        /// The role.
         role: Role,
-        /// The slot asked for.
+        /// The requested slot.
         slot: u64,
-        /// The least slot that is free.
+        /// The lowest free slot.
         next: u64,
     },
-    /// The vote's source or target lies before one that was signed.
+    /// The vote's source or target is before one already signed.
     #[error(
         "vote with source {source_slot} and target {target_slot} goes back behind source {source_min} or target {target_min}"
     )]
@@ -169,12 +170,12 @@ pub enum Refused {
         source_slot: u64,
         /// Target of the vote.
         target_slot: u64,
-        /// Greatest source signed so far.
+        /// Highest source signed so far.
         source_min: u64,
-        /// Greatest target signed so far.
+        /// Highest target signed so far.
         target_min: u64,
     },
-    /// The store knows no such key.
+    /// The store does not know the key.
     #[error("the store holds no mark for validator {0}")]
     UnknownKey(u32),
     /// The store could not make the mark durable.
@@ -185,24 +186,24 @@ pub enum Refused {
     Unlocked,
 }
 
-/// A store of the next free slot of each (key, role).
+/// A store of the next free slot per (key, role).
 pub trait Watermark: Send + Sync {
     /// Reserves a slot for one signature and returns when the mark is durable.
     ///
     /// # Errors
     /// [`Refused`] if the slot is used, the vote surrounds, the key is unknown, or the mark could
-    /// not be written; then nothing may be signed.
+    /// not be written; in that case nothing may be signed.
     fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused>;
 }
 
-/// Reservations that allow the items of a list, each to be taken once, by any thread.
+/// Reservations for the items of a list, each of which any thread may take once.
 pub struct Permits(Vec<Mutex<Option<Reservation>>>);
 
 impl Permits {
-    /// The permit of item `i`.
+    /// Takes the permit for item `i`.
     ///
     /// # Errors
-    /// [`SchemeError::WrongReservation`] for one that was taken.
+    /// [`SchemeError::WrongReservation`] if it was already taken.
     pub fn take(&self, i: usize, item: &SignItem) -> Result<Reservation, SchemeError> {
         let mut permit = self.0[i].lock().unwrap_or_else(PoisonError::into_inner);
         permit
@@ -211,7 +212,7 @@ impl Permits {
     }
 }
 
-/// Checks that `permits[i]` allows item `i`: what every scheme does before it signs.
+/// Checks that `permits[i]` permits item `i`. Every scheme does this before signing.
 ///
 /// # Errors
 /// [`SchemeError::WrongReservation`] naming the first validator whose permit is missing or names
@@ -240,15 +241,15 @@ struct Mark {
     target_max: u64,
 }
 
-/// A store in memory, for the simulator and for benchmarks: it forgets with the process, so it is
-/// no protection for a real key.
+/// An in-memory store for the simulator and benchmarks. It is lost with the process, so it does not
+/// protect a real key.
 pub struct MemoryWatermark {
     validators: u32,
     marks: Mutex<Vec<Vec<Mark>>>,
 }
 
 impl MemoryWatermark {
-    /// A store for validators `0..validators`, nothing signed yet.
+    /// Creates a store for validators `0..validators`, with nothing signed yet.
     pub fn new(validators: u32) -> Self {
         MemoryWatermark {
             validators,
@@ -269,7 +270,7 @@ impl Watermark for MemoryWatermark {
             row.resize(self.validators as usize, Mark::default());
         }
         let mark = &mut row[validator as usize];
-        // The last slot of all is never given out: no mark could lie above it.
+        // The maximum slot is never issued: no mark could be above it.
         let next = slot.0.checked_add(1);
         let Some(next) = next.filter(|_| slot.0 >= mark.slot_next) else {
             return Err(Refused::Used {

@@ -39,9 +39,9 @@ pub enum AssignmentError {
     },
 }
 
-/// The committees of one epoch: epoch position to validator and back.
+/// The committees of one epoch: maps epoch positions to validators and back.
 ///
-/// Cheap to clone; both tables (4 bytes a validator each) are shared.
+/// Cheap to clone; both tables (4 bytes per validator each) are shared.
 #[derive(Clone, Debug, Eq)]
 pub struct Assignment {
     epoch: Epoch,
@@ -52,13 +52,13 @@ pub struct Assignment {
 
 impl PartialEq for Assignment {
     fn eq(&self, other: &Self) -> bool {
-        // Tables that are shared are not read: they have millions of entries. The second follows from the first.
+        // Shared tables are not compared: they have millions of entries. The second follows from the first.
         let members = Arc::ptr_eq(&self.members, &other.members) || self.members == other.members;
         self.epoch == other.epoch && self.layout == other.layout && members
     }
 }
 
-/// Marks a validator without a position while the inverse is built.
+/// Marks a validator without a position during construction of the inverse.
 const UNSET: u32 = u32::MAX;
 
 impl Assignment {
@@ -101,7 +101,7 @@ impl Assignment {
         })
     }
 
-    /// The epoch these committees serve.
+    /// The epoch that these committees serve.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
         self.epoch
@@ -113,7 +113,7 @@ impl Assignment {
         &self.layout
     }
 
-    /// All members in the order of the epoch positions.
+    /// All members in order of their epoch positions.
     #[must_use]
     pub fn members(&self) -> &[u32] {
         &self.members
@@ -129,19 +129,19 @@ impl Assignment {
         Validator(self.members[position as usize])
     }
 
-    /// The epoch position of `validator`; `None` if it is not one of the layout.
+    /// The epoch position of `validator`; `None` if it is not in the layout.
     #[must_use]
     pub fn position(&self, validator: Validator) -> Option<u32> {
         self.position_of.get(validator.0 as usize).copied()
     }
 
-    /// The cell of `validator`; `None` if it is not one of the layout.
+    /// The cell of `validator`; `None` if it is not in the layout.
     #[must_use]
     pub fn cell_of(&self, validator: Validator) -> Option<Cell> {
         Some(self.layout.cell_of(self.position(validator)?))
     }
 
-    /// The validators of committee `c` in the order of its positions.
+    /// The validators of committee `c` in position order.
     ///
     /// # Panics
     ///
@@ -151,7 +151,7 @@ impl Assignment {
         self.unit_members(self.layout.committee(c))
     }
 
-    /// The validators of `unit` in the order of its positions.
+    /// The validators of `unit` in position order.
     ///
     /// # Panics
     ///
@@ -162,7 +162,7 @@ impl Assignment {
         &self.members[range.start as usize..range.end as usize]
     }
 
-    /// The validators of `cell` in the order of its positions.
+    /// The validators of `cell` in position order.
     ///
     /// # Panics
     ///

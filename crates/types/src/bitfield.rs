@@ -4,20 +4,20 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-/// Bits of a word.
+/// Bits per word.
 const WORD: usize = 64;
 
 /// Words or bytes that are not the canonical form of a bitfield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BitfieldError {
-    /// Not exactly as many bytes or words as the bits need.
+    /// Not exactly the number of bytes or words that the bits need.
     #[error("{value} {unit} for {len} bits, must be {expected}")]
     Length {
         /// `bytes` or `words`.
         unit: &'static str,
-        /// How many were given.
+        /// The number given.
         value: usize,
-        /// How many the bits need.
+        /// The number needed.
         expected: usize,
         /// The number of bits.
         len: usize,
@@ -32,8 +32,8 @@ pub enum BitfieldError {
 
 /// A fixed number of bits, stored in 64-bit words, least significant bit first.
 ///
-/// The unused bits of the last word are always zero, so equality and counts need no mask.
-/// Two operands of different length are a programmer's error and panic.
+/// The unused bits of the last word are always zero, so equality and counts need no mask. Operands
+/// of different lengths are a programming error and panic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bitfield {
     words: Vec<u64>,
@@ -152,20 +152,20 @@ impl Bitfield {
     ///
     /// # Panics
     ///
-    /// If `i` is not below the length; so do `set` and `clear`.
+    /// If `i` is not below the length. The same applies to `set` and `clear`.
     #[must_use]
     pub fn get(&self, i: usize) -> bool {
         self.check_index(i);
         self.words[i / WORD] >> (i % WORD) & 1 == 1
     }
 
-    /// Makes bit `i` one.
+    /// Sets bit `i` to one.
     pub fn set(&mut self, i: usize) {
         self.check_index(i);
         self.words[i / WORD] |= 1 << (i % WORD);
     }
 
-    /// Makes bit `i` zero.
+    /// Sets bit `i` to zero.
     pub fn clear(&mut self, i: usize) {
         self.check_index(i);
         self.words[i / WORD] &= !(1 << (i % WORD));
@@ -227,7 +227,7 @@ impl Bitfield {
             .sum()
     }
 
-    /// Makes all bits of `range` one.
+    /// Sets all bits of `range` to one.
     ///
     /// # Panics
     ///
@@ -239,7 +239,7 @@ impl Bitfield {
         }
     }
 
-    /// Turns all bits round.
+    /// Inverts all bits.
     pub(crate) fn invert(&mut self) {
         for word in &mut self.words {
             *word = !*word;
@@ -249,7 +249,7 @@ impl Bitfield {
         }
     }
 
-    /// Turns the bits of `other` round.
+    /// Inverts the bits that are set in `other`.
     pub fn toggle(&mut self, other: &Self) {
         self.combine(other, |a, b| a ^ b);
     }
@@ -283,7 +283,7 @@ impl Bitfield {
                 continue;
             }
             self.words[first + i] |= word << shift;
-            // A carry into the next word exists only where that word holds bits of the part.
+            // A carry into the next word exists only if that word holds bits of the part.
             let carry = if shift == 0 {
                 0
             } else {
@@ -295,7 +295,7 @@ impl Bitfield {
         }
     }
 
-    /// The bits of `range` as a bitfield of their own.
+    /// The bits of `range` as a separate bitfield.
     ///
     /// # Panics
     ///
@@ -309,7 +309,7 @@ impl Bitfield {
             .map(|i| {
                 let low = self.words[first + i] >> shift;
                 let next = self.words.get(first + i + 1).copied().unwrap_or(0);
-                // Two shifts, because one by 64 has no value.
+                // Two shifts, because a shift by 64 is undefined.
                 low | (next << (WORD - 1 - shift) << 1)
             })
             .collect();
@@ -353,7 +353,7 @@ const fn last_mask(len: usize) -> u64 {
     u64::MAX >> (len.wrapping_neg() % WORD)
 }
 
-/// The words that `range` touches, each with the mask of the bits that belong to it.
+/// The words touched by `range`, each with the mask of the bits that belong to it.
 fn word_masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     let (start, end) = (range.start, range.end);
     (start / WORD..end.div_ceil(WORD)).map(move |w| {

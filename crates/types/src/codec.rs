@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why bytes were refused; each variant names the value and the bound.
+/// Why bytes were rejected; each variant names the value and the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The bytes end too early.
@@ -10,7 +10,7 @@ pub enum DecodeError {
     Truncated {
         /// Bytes the next field needs.
         needed: usize,
-        /// Bytes that are left.
+        /// Bytes left.
         left: usize,
     },
     /// A length or count is above its bound.
@@ -26,10 +26,10 @@ pub enum DecodeError {
     /// Bytes follow the last field.
     #[error("{bytes} bytes after the end")]
     Trailing {
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
-    /// The same content has another encoding, and only that one is legal.
+    /// The same content has a different canonical encoding, and only that one is legal.
     #[error("{what} is not in canonical form")]
     NotCanonical {
         /// The field.
@@ -45,7 +45,7 @@ pub enum DecodeError {
         /// The bound.
         max: u64,
     },
-    /// A tag that names no known form.
+    /// A tag that does not identify a known form.
     #[error("unknown {what} {value}")]
     UnknownTag {
         /// The field.
@@ -53,7 +53,7 @@ pub enum DecodeError {
         /// Its value.
         value: u64,
     },
-    /// The content refers to data that the receiver was not given.
+    /// The content refers to data that was not given to the receiver.
     #[error("{what} needed and not given")]
     Missing {
         /// The data.
@@ -61,7 +61,7 @@ pub enum DecodeError {
     },
 }
 
-/// Reads little-endian fields from a byte slice, front to back.
+/// Reads little-endian fields from a byte slice, in order.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// A byte string with its length as a u32 in front, of at most `max` bytes, borrowed.
+    /// A byte string of at most `max` bytes, prefixed by its length as a u32, borrowed.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         self.bytes(len as usize)
     }
 
-    /// Ends the reading.
+    /// Ends reading.
     ///
     /// # Errors
     ///
@@ -263,20 +263,20 @@ impl Writer {
     ///
     /// # Panics
     ///
-    /// If `bytes` is longer than a u32 can say; every message is bounded far below.
+    /// If the length of `bytes` does not fit a u32; every message is bounded far below.
     pub fn bytes_u32_prefixed(&mut self, bytes: &[u8]) {
         let len = u32::try_from(bytes.len()).expect("messages are bounded below 4 GiB");
         self.u32(len);
         self.bytes(bytes);
     }
 
-    /// What was written so far.
+    /// The bytes written so far.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written.
+    /// The written bytes.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         self.bytes

@@ -38,20 +38,20 @@ pub struct Cell {
     pub subcommittee: u16,
 }
 
-/// A group of validators of whose votes evidence is made: of level 1 a cell, of the top level a
-/// committee.
+/// A group of validators whose votes are combined into evidence: a cell at level 1, a committee at
+/// the top level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unit {
     /// The level, from 1.
     pub level: u8,
     /// The committee, from 0.
     pub committee: u16,
-    /// The unit among those of its level in the committee, from 0.
+    /// The index among the units of its level in the committee, from 0.
     pub index: u16,
 }
 
 impl Unit {
-    /// Unit `index` of a level in a committee.
+    /// Creates unit `index` of a level in a committee.
     #[must_use]
     pub const fn new(level: u8, committee: u16, index: u16) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl Slot {
         Self(self.0.saturating_sub(slots))
     }
 
-    /// The slot after this one; the last slot that can be named is its own successor.
+    /// The slot after this one; the maximum slot is its own successor.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -113,7 +113,7 @@ impl Epoch {
         Self(self.0.saturating_sub(epochs))
     }
 
-    /// The epoch after this one; the last epoch that can be named is its own successor.
+    /// The epoch after this one; the maximum epoch is its own successor.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))

@@ -1,26 +1,26 @@
-//! Values of which each is kept once, however many hold it.
+//! Values stored once, however many references exist.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Values that are forgotten by all their holders are swept when so many were added since the last
-/// time, and as many as were left then.
+/// Values without references are swept when this many were added since the last sweep, plus as many
+/// as were left by it.
 const SWEEP: usize = 1_024;
 
-/// Values with a digest, each as long as somebody holds it.
+/// Values by digest, each kept as long as it is referenced.
 #[derive(Debug)]
 struct Table<T> {
     values: BTreeMap<u64, Vec<Weak<T>>>,
-    /// Added since the last sweep.
+    /// Number added since the last sweep.
     added: usize,
-    /// Left by it.
+    /// Number left by it.
     left: usize,
 }
 
-/// A store of immutable values: equal ones are one allocation, whoever asked for them.
+/// A store of immutable values: equal ones share one allocation, whoever requested them.
 ///
-/// The store holds no value: it knows those that somebody else holds.
+/// The store owns no value: it only knows those referenced elsewhere.
 #[derive(Debug)]
 pub struct Interned<T> {
     table: Mutex<Table<T>>,
@@ -39,7 +39,8 @@ impl<T> Default for Interned<T> {
     }
 }
 
-/// The digest under which a value is looked up. It only sorts: whoever looks compares in full.
+/// The digest under which a value is looked up. It only sorts: a lookup compares the values in
+/// full.
 pub fn digest_of(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -47,12 +48,12 @@ pub fn digest_of(value: &(impl Hash + ?Sized)) -> u64 {
 }
 
 impl<T> Interned<T> {
-    /// The value under a digest that `fits`, if somebody holds it.
+    /// Returns the value under a digest that `fits`, if it is referenced anywhere.
     pub fn find(&self, digest: u64, fits: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         self.table().find(digest, fits)
     }
 
-    /// The value under a digest that `fits`: the known one, or the one that is made now.
+    /// Returns the value under a digest that `fits`: the existing one, or the one created now.
     pub fn intern(
         &self,
         digest: u64,
@@ -73,7 +74,7 @@ impl<T> Interned<T> {
         value
     }
 
-    /// How many values somebody holds, each as often as it has digests.
+    /// Number of referenced values, each counted once per digest.
     pub fn count(&self) -> usize {
         let mut table = self.table();
         table.sweep();
@@ -81,7 +82,7 @@ impl<T> Interned<T> {
     }
 
     fn table(&self) -> MutexGuard<'_, Table<T>> {
-        // A panic leaves the table as it is: whole between any two steps.
+        // A panic leaves the table as it is: it is consistent between any two steps.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! How the positions of an epoch are cut into committees, their groups and cells.
+//! Division of an epoch's positions into committees, their groups and cells.
 
 use std::ops::Range;
 
@@ -6,24 +6,24 @@ use thiserror::Error;
 
 use crate::{Cell, Unit};
 
-/// Most validators a layout can have.
+/// Maximum number of validators in a layout.
 pub const VALIDATORS_MAX: u32 = 1 << 22;
-/// Most committees a layout can have.
+/// Maximum number of committees in a layout.
 pub const COMMITTEES_MAX: u16 = 2_048;
-/// Most cells (subcommittees) a committee can have.
+/// Maximum number of cells (subcommittees) per committee.
 pub const SUBCOMMITTEES_MAX: u16 = 256;
-/// Most cells (committees x subcommittees) a layout can have.
+/// Maximum number of cells (committees x subcommittees) in a layout.
 pub(crate) const CELLS_MAX: u32 = 1 << 16;
-/// Most levels of evidence a layout can have.
+/// Maximum number of evidence levels in a layout.
 pub const LEVELS_MAX: u8 = 4;
 
-/// Levels below the top one, at most.
+/// Maximum number of levels below the top one.
 const INNER_MAX: usize = LEVELS_MAX as usize - 1;
-/// Validators of a committee in the default layout of a scheme that bears any committee size.
+/// Validators per committee in the default layout of a scheme that supports any committee size.
 const COMMITTEE_DEFAULT: u32 = 1 << 15;
-/// Validators of a cell in the default layout.
+/// Validators per cell in the default layout.
 const CELL_DEFAULT: u32 = 512;
-/// Most subcommittees in the default layout.
+/// Maximum number of subcommittees in the default layout.
 const SUBCOMMITTEES_DEFAULT: u32 = 64;
 
 /// A layout outside the bounds.
@@ -32,7 +32,7 @@ pub enum LayoutError {
     /// The number of validators is 0 or too large.
     #[error("validators = {value}, must be 1 to {max}")]
     Validators {
-        /// The value asked for.
+        /// The requested value.
         value: u32,
         /// The largest legal value.
         max: u32,
@@ -40,7 +40,7 @@ pub enum LayoutError {
     /// The number of committees is 0 or too large.
     #[error("committees = {value}, must be 1 to {max}")]
     Committees {
-        /// The value asked for, or needed.
+        /// The requested or required value.
         value: u32,
         /// The largest legal value.
         max: u16,
@@ -48,7 +48,7 @@ pub enum LayoutError {
     /// The number of cells of a committee is 0 or too large.
     #[error("subcommittees = {value}, must be 1 to {max}")]
     Subcommittees {
-        /// The value asked for.
+        /// The requested value.
         value: u64,
         /// The largest legal value.
         max: u16,
@@ -56,7 +56,7 @@ pub enum LayoutError {
     /// There are too many levels of evidence.
     #[error("levels = {value}, must be 1 to {max}")]
     Levels {
-        /// The value asked for.
+        /// The requested value.
         value: usize,
         /// The largest legal value.
         max: u8,
@@ -64,7 +64,7 @@ pub enum LayoutError {
     /// Committees times subcommittees is too large.
     #[error("committees x subcommittees = {value}, must be at most {max}")]
     Cells {
-        /// The product asked for.
+        /// The requested product.
         value: u32,
         /// The largest legal product.
         max: u32,
@@ -83,15 +83,16 @@ pub enum LayoutError {
 /// shuffle, so committee c is the union of its cells and holds ⌊N·c/C⌋ to ⌊N·(c+1)/C⌋. Cells are
 /// empty where N < C·S.
 ///
-/// Evidence is made level by level: of the cells (level 1), of groups of them, at last of whole
-/// committees. A unit of level k + 1 is made of as many units of level k as the fan-out says; with one
-/// level a cell is a committee.
+/// Evidence is built level by level: for the cells (level 1), for groups of them, and finally for
+/// whole committees. The fan-out gives the number of level k units that form a unit of level k + 1.
+/// With one level, a cell is a committee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     validators: u32,
     committees: u16,
     levels: u8,
-    /// By how many units of level k a unit of level k + 1 is made, at index k − 1; 1 beyond the top.
+    /// Number of units of level k that form a unit of level k + 1, at index k − 1; 1 beyond the
+    /// top.
     fan_out: [u16; INNER_MAX],
 }
 
@@ -105,8 +106,8 @@ impl Layout {
         Self::with_fan_out(validators, committees, &[subcommittees])
     }
 
-    /// A layout of one level more than `fan_out` has numbers, which go from the top down: with
-    /// `[8, 4]` a committee is 8 groups of 4 cells.
+    /// Creates a layout with one level more than the numbers in `fan_out`, which go from the top
+    /// down: with `[8, 4]` a committee is 8 groups of 4 cells.
     ///
     /// # Errors
     ///
@@ -222,7 +223,7 @@ impl Layout {
         self.levels
     }
 
-    /// By how many units of the level below each unit is made, from the top down.
+    /// Number of units of the level below that form each unit, from the top down.
     #[must_use]
     pub fn fan_out(&self) -> Vec<u16> {
         let inner = &self.fan_out[..usize::from(self.levels) - 1];
@@ -236,7 +237,7 @@ impl Layout {
         above.product()
     }
 
-    /// All units of a level, in the order of their positions.
+    /// All units of a level, in position order.
     pub fn units(&self, level: u8) -> impl Iterator<Item = Unit> + use<> {
         let units = self.units_of_committee(level);
         let of_committee = move |c| (0..units).map(move |i| Unit::new(level, c, i));
@@ -249,7 +250,7 @@ impl Layout {
         Unit::new(self.levels, c, 0)
     }
 
-    /// True if `unit` is one of this layout.
+    /// True if `unit` belongs to this layout.
     #[must_use]
     pub(crate) fn has_unit(&self, unit: Unit) -> bool {
         (1..=self.levels).contains(&unit.level)
@@ -257,7 +258,7 @@ impl Layout {
             && unit.index < self.units_of_committee(unit.level)
     }
 
-    /// The unit of the next level that `unit` is a part of; none of a committee.
+    /// The unit of the next level that contains `unit`; none for a committee.
     #[must_use]
     pub fn parent(&self, unit: Unit) -> Option<Unit> {
         let units = self.fan_out.get(usize::from(unit.level).checked_sub(1)?)?;
@@ -306,11 +307,11 @@ impl Layout {
     #[must_use]
     pub fn unit_len_max(&self, level: u8) -> u32 {
         let units = u32::from(self.committees) * u32::from(self.units_of_committee(level));
-        // Units of several cells differ by one as cells do.
+        // Units of several cells differ in size by one, as cells do.
         self.validators.div_ceil(units)
     }
 
-    /// The units of the level below that `unit` is made of; none of a cell.
+    /// The units of the level below that form `unit`; none for a cell.
     pub fn parts(&self, unit: Unit) -> impl Iterator<Item = Unit> + use<> {
         let below = unit.level.saturating_sub(1);
         let units = match below {
@@ -338,7 +339,7 @@ impl Layout {
         u32::from(self.committees) * u32::from(self.subcommittees())
     }
 
-    /// True if `cell` is one of this layout.
+    /// True if `cell` belongs to this layout.
     #[must_use]
     pub fn has_cell(&self, cell: Cell) -> bool {
         self.has_unit(cell.into())
@@ -413,7 +414,7 @@ impl Layout {
         self.cell_at(i as u32)
     }
 
-    /// All cells in the order of their positions.
+    /// All cells in position order.
     pub fn cells(&self) -> impl Iterator<Item = Cell> + use<> {
         let layout = *self;
         (0..layout.cells_count()).map(move |i| layout.cell_at(i))

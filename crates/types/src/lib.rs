@@ -1,4 +1,4 @@
-//! Names what every crate speaks of: time, slots, indices, layouts, bitfields, support vectors and their codes, topics, trace records.
+//! Types shared by all crates: time, slots, indices, layouts, bitfields, supports and their codes, topics, traces.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -6,14 +6,14 @@
 //! | `bitfield` | bits over positions, in words |
 //! | `codec` | bounded little-endian reading and writing |
 //! | `index` | slot, epoch, validator, cell |
-//! | [`interned`] | values of which each is kept once, however many hold it |
-//! | `layout` | how the positions of an epoch are cut into committees, groups and cells |
+//! | [`interned`] | values stored once, however many references exist |
+//! | `layout` | division of an epoch's positions into committees, groups and cells |
 //! | `support` | who signed, and how often |
-//! | [`support_code`] | supports as short bytes |
-//! | `supports` | sets of positions, each kept once |
-//! | `time` | the one clock value |
-//! | `topic` | kinds of messages and names of topics |
-//! | [`trace`] | what a node or a simulation reports, as JSON lines |
+//! | [`support_code`] | compact encoding of supports |
+//! | `supports` | sets of positions, each stored once |
+//! | `time` | the clock type |
+//! | `topic` | message kinds and topic names |
+//! | [`trace`] | events of a node or a simulation, as JSON lines |
 #![forbid(unsafe_code)]
 
 mod assignment;
@@ -42,7 +42,7 @@ pub use supports::Supports;
 pub use time::Time;
 pub use topic::{Kind, NetworkDigest, TOPIC_BYTES_MAX, Topic, TopicError, TopicName};
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example from the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

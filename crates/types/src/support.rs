@@ -1,4 +1,4 @@
-//! Who signed, and how often: the support of an aggregate or a collection.
+//! Signers and their multiplicities: the support of an aggregate or a collection.
 
 use thiserror::Error;
 
@@ -19,7 +19,7 @@ pub struct SupportError {
     pub max: u8,
 }
 
-/// A sum of supports above the bound asked for.
+/// A sum of supports that exceeds the given bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("sum of multiplicities at position {position} is above {max}")]
 pub struct Overflow {
@@ -29,11 +29,11 @@ pub struct Overflow {
     pub max: u8,
 }
 
-/// A vector of multiplicities 0..=15, one for each position of a cell or a committee.
+/// A vector of multiplicities 0..=15, one per position of a cell or a committee.
 ///
 /// Stored as p bitfields ("planes"): m = Σ 2^j·plane_j. The form is canonical: p is the number of
-/// bits of the largest multiplicity, at least 1, so equal supports compare equal. The *signers*
-/// are the positions with m > 0; weight counts a signer once, whatever its multiplicity.
+/// bits of the largest multiplicity, at least 1, so equal supports compare equal. The *signers* are
+/// the positions with m > 0; a signer's weight counts once, whatever its multiplicity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Support {
     planes: Vec<Bitfield>,
@@ -93,7 +93,7 @@ impl Support {
         self.planes[0].len()
     }
 
-    /// True if nobody signed.
+    /// True if there are no signers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.planes.iter().all(Bitfield::none)
@@ -122,11 +122,11 @@ impl Support {
         self.planes.iter().enumerate().map(bit).sum()
     }
 
-    /// The largest multiplicity, 0 if nobody signed.
+    /// The largest multiplicity, 0 if there are no signers.
     #[must_use]
     pub fn max_multiplicity(&self) -> u8 {
-        // Fix the bits from the top: a bit of the maximum is one if a position that agrees with
-        // the bits fixed so far has it.
+        // Fix the bits from the top: a bit of the maximum is one if it is set in a position that
+        // agrees with the bits fixed so far.
         let mut candidates = Bitfield::ones(self.len());
         let mut max = 0;
         for (j, plane) in self.planes.iter().enumerate().rev() {
@@ -184,7 +184,7 @@ impl Support {
         ones.into_iter().map(|i| (i, self.multiplicity(i)))
     }
 
-    /// The sum of both, position by position.
+    /// The sum of both, by position.
     ///
     /// # Errors
     ///
@@ -231,8 +231,8 @@ impl Support {
         Ok(Self::canonical(planes))
     }
 
-    /// This support as positions `offset` onwards of a support over `len` positions: a cell's
-    /// support inside its committee.
+    /// This support moved to positions `offset` onwards of a support over `len` positions: a cell's
+    /// support within its committee.
     ///
     /// # Panics
     ///
@@ -262,8 +262,8 @@ impl Support {
             (1..=MULTIPLICITY_LIMIT).contains(&least),
             "threshold {least} of a multiplicity"
         );
-        // Compare with `least - 1` from the top bit down: whole planes at once, so that the
-        // compiler can use wide registers.
+        // Compare with `least - 1` from the top bit down, on whole planes so that the compiler can
+        // use wide registers.
         let bound = least - 1;
         if u32::from(bound) >> self.planes.len() != 0 {
             return Bitfield::new(self.len());
@@ -283,7 +283,7 @@ impl Support {
         above
     }
 
-    /// Drops empty planes from the top, but the first.
+    /// Drops empty top planes, but keeps the first one.
     fn canonical(mut planes: Vec<Bitfield>) -> Self {
         while planes.len() > 1 && planes.last().is_some_and(Bitfield::none) {
             planes.pop();

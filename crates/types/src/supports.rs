@@ -1,4 +1,4 @@
-//! Sets of positions of which each is kept once, however many hold it.
+//! Sets of positions, each stored once however many references exist.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crate::Bitfield;
 use crate::interned::{Interned, digest_of};
 
-/// A store of immutable sets: equal ones are one allocation, whoever asked for them. A node has one
-/// store, a simulation one for all of its nodes.
+/// A store of immutable sets: equal ones share one allocation, whoever requested them. A node has
+/// one store; a simulation has one for all its nodes.
 #[derive(Debug, Default)]
 pub struct Supports {
     sets: Interned<Bitfield>,
 }
 
 impl Supports {
-    /// The shared set that is equal to `set`.
+    /// Returns the shared set equal to `set`.
     pub fn intern(&self, set: Cow<'_, Bitfield>) -> Arc<Bitfield> {
         let digest = digest_of(&*set);
         if let Some(known) = self.sets.find(digest, |known| *known == *set) {
@@ -25,7 +25,7 @@ impl Supports {
         self.sets.intern(digest, |known| *known == *set, || own)
     }
 
-    /// The union of two sets, shared too.
+    /// Returns the union of two sets, also shared.
     ///
     /// # Panics
     ///
@@ -42,7 +42,7 @@ impl Supports {
         self.intern(Cow::Owned(union))
     }
 
-    /// How many sets somebody holds.
+    /// Number of sets that are referenced.
     pub fn count(&self) -> usize {
         self.sets.count()
     }
@@ -74,7 +74,7 @@ mod tests {
         assert!(Arc::ptr_eq(&supports.union(&union, &b), &union));
         assert!(Arc::ptr_eq(&supports.union(&a, &union), &union));
         assert_eq!(supports.count(), 3);
-        // Equal words of another length are another set.
+        // Equal words with another length are a different set.
         let longer = supports.intern(Cow::Owned(Bitfield::new(71)));
         let shorter = supports.intern(Cow::Owned(Bitfield::new(70)));
         assert_ne!(longer, shorter);

@@ -1,10 +1,10 @@
-//! The one clock value of protocol, worker, node and simulator.
+//! The clock type of protocol, worker, node and simulator.
 
 use serde::{Deserialize, Serialize};
 
 /// A point in time in nanoseconds: from the Unix epoch in the node, from genesis in the simulator.
 ///
-/// All arithmetic saturates: a value read from a peer or a file can be moved about without a panic.
+/// All arithmetic saturates: a value read from a peer or a file can be shifted without a panic.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Time(u64);
 
 impl Time {
-    /// The latest time that can be named; a deadline that never comes.
+    /// The latest representable time; a deadline that is never reached.
     pub const MAX: Self = Self(u64::MAX);
 
     /// Zero: genesis in the simulator, the Unix epoch in the node.

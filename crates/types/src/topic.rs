@@ -1,32 +1,31 @@
-//! What is published where: kinds of messages, topics, and their names on the wire,
-//! `/alphorn/{digest8}/{topic}/raw`.
+//! Message kinds, topics, and their names on the wire, `/alphorn/{digest8}/{topic}/raw`.
 
 use crate::{COMMITTEES_MAX, Cell, LEVELS_MAX, Layout, SUBCOMMITTEES_MAX, Unit};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Longest name of a topic, in bytes; longer text is not parsed.
+/// Maximum length of a topic name in bytes; longer text is not parsed.
 pub const TOPIC_BYTES_MAX: usize = 64;
 
-/// What a message is to those who carry it; limits, shares and counters are kept for each kind.
+/// Message kind as seen by the network. Limits, shares and counters are kept per kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A vote, or several, of one cell.
+    /// One or several votes of one cell.
     Vote,
-    /// Evidence of a level below the top one, for those who combine it.
+    /// Evidence of a level below the top one, for the nodes that combine it.
     Aggregate,
-    /// Evidence of the top level, a committee's, for everybody.
+    /// Evidence of the top level, that of a committee, for all nodes.
     Collection,
     /// A block.
     Block,
 }
 
 impl Kind {
-    /// All kinds, each at its number.
+    /// All kinds, indexed by number.
     pub const ALL: [Self; 4] = [Self::Vote, Self::Aggregate, Self::Collection, Self::Block];
 
-    /// The name in traces, metrics and topics.
+    /// Name in traces, metrics and topics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vote => "vote",
@@ -43,7 +42,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// First four bytes of SHA-256 of the canonical genesis parameters; keeps networks apart in
+/// First four bytes of the SHA-256 of the canonical genesis parameters; separates networks in
 /// topics and in everything that is signed. As text: eight lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetworkDigest(pub [u8; 4]);
@@ -67,19 +66,19 @@ impl FromStr for NetworkDigest {
     }
 }
 
-/// What is published where.
+/// A gossip topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic {
-    /// Blocks, to all.
+    /// Blocks, for all nodes.
     Block,
-    /// Collections of all committees, to all.
+    /// Collections of all committees, for all nodes.
     Collection,
-    /// Aggregates of the parts of one unit, to those who combine them.
+    /// Aggregates of the parts of one unit, for the nodes that combine them.
     Aggregate {
         /// The unit.
         unit: Unit,
     },
-    /// Votes of one cell, to its aggregators.
+    /// Votes of one cell, for its aggregators.
     Vote {
         /// The cell.
         cell: Cell,
@@ -87,7 +86,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// Where aggregates of a unit are published.
+    /// Topic on which aggregates of a unit are published.
     pub fn of(layout: &Layout, unit: Unit) -> Self {
         match layout.parent(unit) {
             Some(unit) => Self::Aggregate { unit },
@@ -95,7 +94,7 @@ impl Topic {
         }
     }
 
-    /// The kind of message that the topic carries, and no other.
+    /// The only kind of message that the topic carries.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Block => Kind::Block,
@@ -105,7 +104,7 @@ impl Topic {
         }
     }
 
-    /// Committee, and number of cell or unit in it; 0 where the topic has none.
+    /// Committee, and index of the cell or unit in it; 0 if the topic has none.
     pub const fn place(self) -> (u16, u16) {
         match self {
             Self::Block | Self::Collection => (0, 0),
@@ -114,7 +113,7 @@ impl Topic {
         }
     }
 
-    /// The topic's name in a network.
+    /// The topic's full name in a network.
     pub const fn named(self, network: NetworkDigest) -> TopicName {
         TopicName {
             network,
@@ -133,7 +132,7 @@ pub struct TopicName {
     pub topic: Topic,
 }
 
-/// Text that names no topic.
+/// Text that is not a topic name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TopicError {
     /// Not of the form `/alphorn/{digest8}/{kind}/raw`.
@@ -142,16 +141,16 @@ pub enum TopicError {
     /// The digest is not eight lower-case hexadecimal digits.
     #[error("network digest must be eight lower-case hexadecimal digits")]
     Digest,
-    /// The topic is none of `block`, `collection`, `aggregate_LEVEL_C_I`, `vote_C_S`.
+    /// The topic is not `block`, `collection`, `aggregate_LEVEL_C_I` or `vote_C_S`.
     #[error("topic must be block, collection, aggregate_LEVEL_C_I or vote_C_S")]
     Topic,
-    /// No evidence is combined to that of the level.
+    /// No evidence is combined into that of this level.
     #[error("level = {0}, must be 2 to {LEVELS_MAX}")]
     Level(u16),
-    /// No layout has so many committees.
+    /// No layout has this many committees.
     #[error("committee = {0}, must be below {COMMITTEES_MAX}")]
     Committee(u16),
-    /// No layout has so many subcommittees.
+    /// No layout has this many subcommittees.
     #[error("subcommittee = {0}, must be below {SUBCOMMITTEES_MAX}")]
     Subcommittee(u16),
 }
@@ -207,7 +206,7 @@ impl FromStr for TopicName {
     }
 }
 
-/// A level above the first: those of the parts begin with it.
+/// A level above the first: the topics of parts start with it.
 fn level(number: u16) -> Result<u8, TopicError> {
     let level = u8::try_from(number).ok();
     level
@@ -222,7 +221,7 @@ fn committee(number: u16) -> Result<u16, TopicError> {
     }
 }
 
-/// A cell, or a unit of a level, of a committee.
+/// A cell of a committee, or a unit of a level.
 fn part(number: u16) -> Result<u16, TopicError> {
     match number < SUBCOMMITTEES_MAX {
         true => Ok(number),
@@ -230,7 +229,7 @@ fn part(number: u16) -> Result<u16, TopicError> {
     }
 }
 
-/// A number as `Display` writes it: no sign, no leading zero.
+/// A number as written by `Display`: no sign, no leading zero.
 fn number(text: &str) -> Result<u16, TopicError> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !digits || (text != "0" && text.starts_with('0')) {

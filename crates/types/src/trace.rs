@@ -1,9 +1,9 @@
-//! The trace: what a node or a simulation tells the dashboard and the replay, as JSON lines.
+//! The trace: what a node or a simulation reports to the dashboard and the replay, as JSON lines.
 //!
-//! One line is one [`Record`]: `{"t":…,"n":…,"k":…, fields of the kind}`, at most
-//! `LINE_BYTES_MAX` bytes with its line end. `t` is in nanoseconds from genesis and may be
-//! negative (a node starts before genesis), `n` is the name of the node, `k` the kind. Readers
-//! ignore fields that they do not know, and refuse kinds that they do not know.
+//! One line is one [`Record`]: `{"t":…,"n":…,"k":…, fields of the kind}`, at most `LINE_BYTES_MAX`
+//! bytes including its line end. `t` is in nanoseconds from genesis and may be negative (a node
+//! starts before genesis), `n` is the name of the node, `k` the kind. Readers ignore unknown fields
+//! and reject unknown kinds.
 
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
@@ -22,12 +22,12 @@ pub use cells::CellCounts;
 pub use percents::Percents;
 pub use ring::{Batch, Line, Lines, Ring, RingLimits};
 
-/// Most bytes of a line, its line end included.
+/// Maximum bytes of a line, including its line end.
 pub(crate) const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Most cells that one `cells` line carries: 3 x 10.9 kB of base64.
+/// Maximum number of cells on one `cells` line: 3 x 10.9 kB of base64.
 pub const CELLS_PER_LINE_MAX: usize = 8_192;
 
-/// A name that is a constant where it is written and a string where it is read.
+/// A name that is a constant when written and a string when read.
 pub type Name = Cow<'static, str>;
 
 /// A line that cannot be written or read.
@@ -36,7 +36,7 @@ pub enum TraceError {
     /// The line is too long; nothing was parsed.
     #[error("a trace line of {bytes} bytes or more, must be at most {max}")]
     TooLong {
-        /// Bytes of the line, or the bytes read until it was given up.
+        /// Bytes of the line, or the bytes read before giving up.
         bytes: usize,
         /// The bound.
         max: usize,
@@ -44,14 +44,14 @@ pub enum TraceError {
     /// Not a record of a known kind.
     #[error("trace line: {0}")]
     Json(#[from] serde_json::Error),
-    /// A record whose fields do not agree with each other or with the bounds of a layout.
+    /// A record whose fields are inconsistent or violate the bounds of a layout.
     #[error("trace line: `{field}` is {value}, must be {bound}")]
     Field {
         /// Name of the field.
         field: &'static str,
-        /// Its value, or its length where the bound is one of length.
+        /// Its value, or its length if the bound applies to the length.
         value: i128,
-        /// What it must be.
+        /// The requirement.
         bound: String,
     },
     /// The source failed.
@@ -71,11 +71,11 @@ pub struct Record {
     pub event: Event,
 }
 
-/// What happened. All `*_ns` are nanoseconds from genesis, as `t`.
+/// The event. All `*_ns` are nanoseconds from genesis, like `t`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum Event {
-    /// The first line: what is traced.
+    /// The first line: the setting of the trace.
     Genesis {
         /// Name of the signature scheme.
         scheme: Name,
@@ -96,7 +96,7 @@ pub enum Event {
         slot: u64,
         /// Index of the proposer.
         proposer: u32,
-        /// Root of the block, in hexadecimal; empty while there is none.
+        /// Root of the block, in hexadecimal; empty if there is none yet.
         root: String,
     },
     /// A phase of a slot began.
@@ -108,17 +108,17 @@ pub enum Event {
         /// Microseconds by which the node was late.
         lag_us: u64,
     },
-    /// How far the cells are, from cell number `from` on (at most [`CELLS_PER_LINE_MAX`]).
+    /// Progress of the cells, starting at cell number `from` (at most [`CELLS_PER_LINE_MAX`]).
     Cells {
         /// The slot.
         slot: u64,
         /// Number of the first cell (committee x subcommittees + subcommittee).
         from: u32,
-        /// Votes seen, percent of each cell.
+        /// Votes seen, in percent of each cell.
         seen: Percents,
-        /// Votes in an aggregate, percent of each cell.
+        /// Votes in an aggregate, in percent of each cell.
         aggregated: Percents,
-        /// Votes in a collection, percent of each cell.
+        /// Votes in a collection, in percent of each cell.
         collected: Percents,
     },
     /// An aggregate was made.
@@ -133,7 +133,7 @@ pub enum Event {
         votes: u32,
         /// Milliseconds it took.
         ms: u64,
-        /// True if it came after its deadline.
+        /// True if it was made after its deadline.
         late: bool,
     },
     /// A collection was made.
@@ -144,7 +144,7 @@ pub enum Event {
         c: u16,
         /// Number of signers.
         votes: u32,
-        /// Bytes of its message.
+        /// Size of its message in bytes.
         bytes: u64,
     },
     /// A job of the worker ended.
@@ -161,25 +161,25 @@ pub enum Event {
         t_start: i64,
         /// When it ended, nanoseconds from genesis.
         t_end: i64,
-        /// Milliseconds that were predicted.
+        /// Predicted milliseconds.
         predicted_ms: u64,
         /// How it ended.
         outcome: Name,
         /// Lane that ran it.
         lane: u16,
     },
-    /// An aggregation session was opened; its times are nanoseconds from genesis.
+    /// An aggregation session was opened. Its times are nanoseconds from genesis.
     Session {
         /// Number of the session.
         id: u64,
         /// When it opened.
         open: i64,
-        /// When its result should be there.
+        /// When its result is due.
         soft: i64,
-        /// When its result is of no use any more.
+        /// When its result becomes useless.
         hard: i64,
     },
-    /// Traffic of a kind of topic since the last such line.
+    /// Traffic on a kind of topic since the last such line.
     Bytes {
         /// Kind of the topic.
         topic_kind: Name,
@@ -190,7 +190,7 @@ pub enum Event {
         #[serde(rename = "out")]
         sent: u64,
     },
-    /// Something about a peer.
+    /// An event concerning a peer.
     Peer {
         /// Short form of its identity.
         short: String,
@@ -199,7 +199,7 @@ pub enum Event {
         /// Its score, rounded.
         score: i64,
     },
-    /// The chain as this node sees it.
+    /// The chain as seen by this node.
     Finality {
         /// Slot of the head.
         head: u64,
@@ -209,63 +209,65 @@ pub enum Event {
         finalised: u64,
         /// Milliseconds from the start of the slot until two thirds had voted, if they did.
         two_thirds_ms: Option<u64>,
-        /// That slot, which may have no block yet. Where a trace does not say it, it is that of the head.
+        /// That slot, which may have no block yet. If omitted, it is that of the head.
         #[serde(skip_serializing_if = "Option::is_none")]
         two_thirds_slot: Option<u64>,
     },
-    /// Something went wrong, or was made to.
+    /// Something went wrong, or a fault was injected.
     Fault {
         /// Kind of the fault.
         kind: Name,
-        /// What exactly.
+        /// Details.
         detail: String,
     },
-    /// A simulated node was told something (traces in full).
+    /// An input to a simulated node (full traces only).
     Input {
-        /// Number of the event in its run; effects have the number of what they follow from.
+        /// Number of the event in its run; effects carry the number of their cause.
         event: u64,
-        /// What: `message`, `ready`, `peer_up`, `peer_down`, `job`, `deadline` or `command`.
+        /// The kind of input: `message`, `ready`, `peer_up`, `peer_down`, `job`, `deadline` or
+        /// `command`.
         what: Name,
-        /// The node it comes from or is about, if there is one.
+        /// The node it comes from or concerns, if any.
         #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<u32>,
-        /// Kind of the message or end of the job; empty if there is nothing to say.
+        /// Kind of the message or end of the job; empty if not applicable.
         kind: Name,
         /// Bytes of the message.
         bytes: u64,
     },
-    /// A simulated node wanted something done (traces in full).
+    /// An effect requested by a simulated node (full traces only).
     Output {
-        /// Number of the event that it follows from.
+        /// Number of the event that caused it.
         event: u64,
-        /// What: `send`, `cancel`, `spawn`, `spend`, `cancel_session`, `deliver`, `report` or `evidence`.
+        /// The kind of effect: `send`, `cancel`, `spawn`, `spend`, `cancel_session`, `deliver`,
+        /// `report` or `evidence`.
         what: Name,
-        /// The nodes that it is for or about.
+        /// The nodes it is addressed to or concerns.
         to: Vec<u32>,
-        /// Kind of the message or reason of the report; empty if there is nothing to say.
+        /// Kind of the message or reason of the report; empty if not applicable.
         kind: Name,
-        /// Bytes of the message, or nanoseconds of a core that were spent.
+        /// Bytes of the message, or nanoseconds of core time spent.
         amount: u64,
     },
-    /// A coded broadcast as one node saw it.
+    /// A coded broadcast as seen by one node.
     Broadcast {
-        /// Identity, in hexadecimal.
+        /// Id, in hexadecimal.
         id: String,
         /// 1 block, 2 collection, 3 filler.
         kind: u8,
         /// The slot.
         slot: u64,
-        /// When the header came.
+        /// When the header arrived.
         header_ns: Option<i64>,
-        /// When the first chunk came.
+        /// When the first chunk arrived.
         first_ns: Option<i64>,
-        /// When enough chunks were there.
+        /// When enough chunks had arrived.
         done_ns: Option<i64>,
         /// When the payload was delivered.
         deliver_ns: Option<i64>,
         /// Bytes received for it.
         bytes: u64,
-        /// Chunks that brought nothing new.
+        /// Chunks that added nothing new.
         dependent: u32,
         /// Chunks that failed their check.
         invalid: u32,
@@ -273,7 +275,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The first line of a trace of the slots of a layout.
+    /// The first line of a trace, for the slots of a layout.
     #[must_use]
     pub fn genesis(scheme: Name, layout: &Layout, slot_ms: u64, offsets_ms: &[u64]) -> Self {
         Event::Genesis {
@@ -310,7 +312,7 @@ impl Event {
 }
 
 impl Record {
-    /// The line, with its line end.
+    /// Encodes the record as a line, with its line end.
     ///
     /// # Errors
     ///
@@ -323,7 +325,7 @@ impl Record {
         Ok(line)
     }
 
-    /// The record of a line, with or without its line end.
+    /// Decodes a line, with or without its line end.
     ///
     /// # Errors
     ///
@@ -341,8 +343,8 @@ impl Record {
     }
 }
 
-/// Reads records from JSON lines; empty lines are passed over. After an error the next line is
-/// read, except after a line that is too long or a failure of the source: those end it.
+/// Reads records from JSON lines and skips empty lines. After an error it continues with the next
+/// line, except after a line that is too long or a failure of the source, which end it.
 #[derive(Debug)]
 pub struct TraceReader<R> {
     source: R,
@@ -362,18 +364,18 @@ impl<R: BufRead> TraceReader<R> {
         }
     }
 
-    /// Number of the line that was read last, from 1, empty lines counted: where an error is.
+    /// Number of the last line read, from 1, including empty lines, for locating an error.
     pub const fn line_number(&self) -> u64 {
         self.lines
     }
 
-    /// The line that was read last, without its end: what stands in the source, with fields that
-    /// a record does not know.
+    /// The last line read, without its end, exactly as in the source, including fields unknown to a
+    /// record.
     pub fn line(&self) -> &[u8] {
         self.line.trim_ascii_end()
     }
 
-    /// Reads the next line that is not empty, never more than the bound of it; false at the end.
+    /// Reads the next non-empty line, never beyond the line bound; false at the end.
     fn read_line(&mut self) -> Result<bool, TraceError> {
         loop {
             self.line.clear();

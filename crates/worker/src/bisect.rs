@@ -1,33 +1,33 @@
-//! Finds the bad ones of many inputs by testing groups of them.
+//! Finds the bad inputs among many by testing groups.
 //!
 //! Generalised binary splitting (F. K. Hwang, "A method for detecting all defective members in a
-//! population by group testing", 1972) with an estimate of the bad fraction that is renewed as the
-//! search goes on. Where more than 38 % are bad, testing one by one is best (P. Ungar, "The cutoff
-//! point for group testing", 1960), and the search does that. Classic bisection needs twice as many
+//! population by group testing", 1972) with an estimate of the bad fraction that is updated during
+//! the search. If more than 38 % are bad, testing one by one is best (P. Ungar, "The cutoff point
+//! for group testing", 1960), and the search does that. Classic bisection needs twice as many
 //! checks as inputs when all are bad.
 
 use std::ops::Range;
 
-/// The search among `n` inputs, as a state machine: [`Bisect::next`] says which range to check,
+/// The search among `n` inputs, as a state machine: [`Bisect::next`] returns the range to check,
 /// [`Bisect::answer`] takes the result.
 ///
-/// Ranges are of *places*: the inputs in the order of [`Bisect::order`], which is drawn so that an
-/// adversary who chooses the order of the inputs does not choose the number of checks.
+/// Ranges are of *places*: the inputs in the order of [`Bisect::order`], which is randomised so
+/// that an adversary that chooses the order of the inputs does not choose the number of checks.
 #[derive(Clone, Debug)]
 pub struct Bisect {
     order: Vec<u32>,
-    /// Everything below is decided.
+    /// Everything below this is decided.
     decided: usize,
-    /// The group that is being checked, or that is known to hold a bad input.
+    /// The group being checked, or known to contain a bad input.
     group: Range<usize>,
-    /// Whether `group` failed: its first bad input is searched.
+    /// Whether `group` failed and its first bad input is being searched.
     failed: bool,
     bad: Vec<u32>,
     checks: u32,
 }
 
 impl Bisect {
-    /// A search among `inputs` inputs in an order drawn from `seed`.
+    /// Creates a search among `inputs` inputs in an order drawn from `seed`.
     pub fn new(inputs: u32, seed: u64) -> Self {
         let mut search = Self::in_order(inputs);
         let mut state = seed;
@@ -37,8 +37,9 @@ impl Bisect {
         search
     }
 
-    /// A search that takes the inputs as they come: exact as any, but who orders the inputs has a
-    /// say in the number of checks. For inputs that can be tested in no other order.
+    /// Creates a search that takes the inputs in the given order. It is equally exact, but whoever
+    /// orders the inputs influences the number of checks. For inputs that can be tested in no other
+    /// order.
     pub fn in_order(inputs: u32) -> Self {
         let order: Vec<u32> = (0..inputs).collect();
         Self {
@@ -56,7 +57,8 @@ impl Bisect {
         &self.order
     }
 
-    /// The range of places to check next: are all of them good? None when every input is decided.
+    /// Returns the range of places to check next for all being good. None when every input is
+    /// decided.
     pub fn next(&self) -> Option<Range<usize>> {
         if self.group.is_empty() {
             None
@@ -67,18 +69,18 @@ impl Bisect {
         }
     }
 
-    /// Takes the result of the check that [`Bisect::next`] asked for: whether all are good.
+    /// Takes the result of the check requested by [`Bisect::next`]: whether all are good.
     ///
     /// # Panics
     ///
-    /// If no check was asked for.
+    /// If no check was requested.
     pub fn answer(&mut self, all_good: bool) {
         assert!(!self.group.is_empty(), "no check was asked for");
         self.checks += 1;
         match (self.failed, all_good) {
             (false, true) => self.decided = self.group.end,
             (false, false) => self.failed = true,
-            // A failed group whose first half is good has its bad input in the second.
+            // If the first half of a failed group is good, its bad input is in the second.
             (true, true) => self.group.start = self.middle(),
             (true, false) => self.group.end = self.middle(),
         }
@@ -99,7 +101,7 @@ impl Bisect {
         self.checks
     }
 
-    /// The bad inputs found so far, ascending; all of them when [`Bisect::next`] is none.
+    /// The bad inputs found so far, ascending. Complete when [`Bisect::next`] returns none.
     pub fn bad(&self) -> Vec<u32> {
         let mut bad = self.bad.clone();
         bad.sort_unstable();
@@ -110,8 +112,8 @@ impl Bisect {
         self.group.start + self.group.len() / 2
     }
 
-    /// Size of the next group: a power of two near ln 2 / p, p = (f + 1/2) / (m + 1) with f of m
-    /// decided inputs bad, so that a group is good about half of the time.
+    /// Size of the next group: a power of two near ln 2 / p, with p = (f + 1/2) / (m + 1) where f
+    /// of m decided inputs are bad, so that a group is good about half of the time.
     fn group_size(&self) -> usize {
         if self.bad.is_empty() {
             return self.order.len();
@@ -126,7 +128,7 @@ impl Bisect {
     }
 }
 
-/// A number below `bound` (SplitMix64).
+/// Returns a number below `bound` (SplitMix64).
 fn below(state: &mut u64, bound: usize) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -140,7 +142,7 @@ fn below(state: &mut u64, bound: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Runs the search and gives the bad inputs and the number of checks.
+    /// Runs the search and returns the bad inputs and the number of checks.
     fn search(bad: &[bool], seed: u64) -> (Vec<u32>, u32) {
         let mut bisect = Bisect::new(bad.len() as u32, seed);
         while let Some(range) = bisect.next() {

@@ -6,9 +6,9 @@
 //! |---|---|---|
 //! | length | 4 | of the payload, at most `FRAME_BYTES_MAX` |
 //! | kind | 1 | |
-//! | generation | 4 | of the child: a replaced one is not listened to |
-//! | job | 8 | zero where the frame is about none |
-//! | checksum | 8 | XXH3 over the fields above and the payload: against faults, not against adversaries |
+//! | generation | 4 | of the child: frames from a replaced one are ignored |
+//! | job | 8 | zero if the frame concerns no job |
+//! | checksum | 8 | XXH3 over the fields above and the payload: protects against faults, not adversaries |
 
 mod message;
 mod pool;
@@ -29,17 +29,17 @@ pub use serve::{ServeError, serve_child};
 /// Bytes before the payload.
 pub(crate) const HEADER_BYTES: usize = 25;
 
-/// Longest payload: a full queue's inputs and their lengths.
+/// Maximum payload size: a full queue's inputs and their lengths.
 pub(crate) const FRAME_BYTES_MAX: u32 = 320 << 20;
 
-/// One frame, its payload not decoded yet.
+/// One frame, with its payload not yet decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What the payload is, see [`Message`].
+    /// Payload kind, see [`Message`].
     pub(crate) kind: u8,
-    /// Which child.
+    /// The child's generation.
     pub generation: u32,
-    /// Which job, zero for none.
+    /// The job; zero for none.
     pub job: u64,
     /// The content.
     pub(crate) payload: Vec<u8>,
@@ -54,15 +54,15 @@ pub enum FrameError {
     /// The stream failed, or ended within a frame.
     #[error("the stream failed: {0}")]
     Io(#[from] io::Error),
-    /// A length above `FRAME_BYTES_MAX`, or content that is none.
+    /// A length above `FRAME_BYTES_MAX`, or invalid content.
     #[error("not a frame: {0}")]
     Decode(#[from] DecodeError),
     /// The bytes are not those that were sent.
     #[error("checksum {got:#x} of a frame that has {want:#x}")]
     Checksum {
-        /// What the bytes have.
+        /// Checksum of the bytes.
         want: u64,
-        /// What the header says.
+        /// Checksum in the header.
         got: u64,
     },
 }
@@ -91,7 +91,7 @@ impl Frame {
     ///
     /// # Errors
     ///
-    /// Those of the stream, and `InvalidInput` for a payload above `FRAME_BYTES_MAX`.
+    /// I/O errors of the stream, and `InvalidInput` for a payload above `FRAME_BYTES_MAX`.
     pub fn write_to(&self, stream: &mut dyn Write) -> io::Result<()> {
         if self.payload.len() > FRAME_BYTES_MAX as usize {
             let length = self.payload.len();
@@ -104,11 +104,12 @@ impl Frame {
         stream.flush()
     }
 
-    /// Reads the next frame. Memory grows with what arrives, not with what the header promises.
+    /// Reads the next frame. Memory grows with the data received, not with the length in the
+    /// header.
     ///
     /// # Errors
     ///
-    /// [`FrameError`]; the stream is of no use then.
+    /// [`FrameError`]; the stream is unusable afterwards.
     pub fn read_from(stream: &mut dyn Read) -> Result<Self, FrameError> {
         let mut header = [0; HEADER_BYTES];
         let mut filled = 0;

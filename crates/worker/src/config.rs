@@ -1,4 +1,4 @@
-//! What an embedder decides.
+//! Settings chosen by the embedder.
 
 use crate::child::ChildCommand;
 use crate::cost::CostModel;
@@ -6,19 +6,19 @@ use crate::memory::{self, LOW_MEMORY_BYTES, LOW_MEMORY_QUEUE_BYTES};
 use crate::plan;
 use std::path::PathBuf;
 
-/// Files of results that failed their own verification.
+/// Files with results that failed their own verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultFiles {
-    /// The folder, made if it is not there.
+    /// The folder, created if missing.
     pub folder: PathBuf,
-    /// Files at most; the oldest goes.
+    /// Maximum number of files; the oldest is removed.
     pub files_max: usize,
-    /// Bytes of all files at most.
+    /// Maximum total bytes of the files.
     pub bytes_max: u64,
 }
 
 impl FaultFiles {
-    /// 16 files of at most 64 MiB in all.
+    /// 16 files of at most 64 MiB in total.
     pub fn new(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -31,42 +31,41 @@ impl FaultFiles {
 /// Lanes, bounds and policies of a [`Worker`](crate::Worker).
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
-    /// Lanes, queue, memory: what the scheduler knows.
+    /// Lanes, queue and memory, as the scheduler sees them.
     pub plan: plan::Config,
-    /// What was learned of costs before.
+    /// Previously learned costs.
     pub costs: CostModel,
-    /// Jobs that are finished and not yet received, at most, beside those that wait and run; with
-    /// this many more submissions are refused.
+    /// Maximum number of finished jobs not yet received, in addition to the waiting and running ones. Beyond it,
+    /// submissions are refused.
     pub undelivered_max: u32,
-    /// Added to the niceness of the process for fast lanes.
+    /// Amount added to the niceness of the process for fast lanes.
     pub fast_nice: u8,
-    /// Added to the niceness of the process for prove lanes and children.
+    /// Amount added to the niceness of the process for prove lanes and children.
     pub prove_nice: u8,
-    /// Milliseconds without a beat after which a job hangs that does more than verify; twice its 99 %
+    /// Milliseconds without a beat after which a job that does more than verify counts as hung, or twice its 99 %
     /// prediction if that is more.
     pub hang_after_ms: u64,
-    /// Least run time in milliseconds after which a job that beats hangs, too; 8 times its 99 %
+    /// Minimum run time in milliseconds after which even a job that beats counts as hung, or 8 times its 99 %
     /// prediction if that is more.
     pub run_max_ms: u64,
     /// Milliseconds after which a child that was asked to stop is killed.
     pub stop_grace_ms: u64,
-    /// Lanes whose thread never came back, beyond which long jobs are refused.
+    /// Number of lanes whose thread never returned, beyond which long jobs are refused.
     pub lanes_abandoned_max: u32,
-    /// Times that a job which crashed is run again on portable kernels.
+    /// Number of times that a crashed job is rerun on portable kernels.
     pub crash_retries_max: u32,
-    /// Inputs that ended a run and are not run again, at most; the oldest goes.
+    /// Maximum number of inputs remembered as crashing and not run again; the oldest is dropped.
     pub quarantine_max: usize,
-    /// Where jobs whose result failed verification are kept.
+    /// Where jobs whose result failed verification are saved.
     pub faults: Option<FaultFiles>,
-    /// How to start a child; without it every job runs in this process.
+    /// How to start a child. Without it every job runs in this process.
     pub child: Option<ChildCommand>,
     /// Milliseconds between two beats of a child.
     pub beat_ms: u16,
-    /// One prove lane, no child that stands by, a child for each job;
-    /// [`WorkerConfig::set_low_memory`] shortens the queue, too.
+    /// One prove lane, no standby child, a new child per job. [`WorkerConfig::set_low_memory`] also shortens the queue.
     pub low_memory: bool,
-    /// Seed of the orders in which bad inputs are searched for; from the system's entropy where
-    /// adversaries choose inputs.
+    /// Seed of the orders in which bad inputs are searched. Take it from the system's entropy if adversaries choose
+    /// inputs.
     pub seed: u64,
 }
 
@@ -94,14 +93,14 @@ impl Default for WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// The lanes of this machine ([`plan::Config::for_cores`]) and 60 % of its memory; low-memory
-    /// mode if that is less than 4 GiB.
+    /// Lanes for this host ([`plan::Config::for_cores`]) and 60 % of its memory. Low-memory mode if that is less than 4
+    /// GiB.
     pub fn for_this_machine() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         Self::for_cores(cores)
     }
 
-    /// The same with the lanes of so many cores.
+    /// The same, with lanes for this many cores.
     pub fn for_cores(cores: usize) -> Self {
         let mut plan = plan::Config::for_cores(u16::try_from(cores).unwrap_or(u16::MAX));
         if let Some(bytes) = memory::budget_bytes() {
@@ -116,8 +115,8 @@ impl WorkerConfig {
         config
     }
 
-    /// Low-memory mode or not, with the queue that goes with it: 64 MiB, or the
-    /// default. An embedder that knows what its queue must hold says so afterwards.
+    /// Sets or clears low-memory mode, with the matching queue size: 64 MiB, or the default. An embedder with its own
+    /// queue requirements sets the size afterwards.
     pub fn set_low_memory(&mut self, low_memory: bool) {
         self.low_memory = low_memory;
         self.plan.queue_bytes_max = match low_memory {
@@ -126,8 +125,8 @@ impl WorkerConfig {
         };
     }
 
-    /// The configuration with what its mode implies. The queue stays as long as it was said to be: less
-    /// would let the jobs of one who hands in take the room that another was promised.
+    /// Returns the configuration with the consequences of its mode. The queue size is kept: reducing it would let the
+    /// jobs of one submitter take the room that another was promised.
     pub(crate) fn settled(mut self) -> Self {
         if self.low_memory {
             self.plan.prove_lanes = self.plan.prove_lanes.min(1);
@@ -135,7 +134,7 @@ impl WorkerConfig {
         self
     }
 
-    /// Accepted jobs that are not received yet, at most.
+    /// Maximum number of accepted jobs not yet received.
     pub(crate) fn outstanding_max(&self) -> usize {
         let waiting = self.plan.jobs_queued_max as usize;
         let undelivered = self.undelivered_max as usize;
@@ -149,8 +148,8 @@ impl WorkerConfig {
 mod tests {
     use super::*;
 
-    /// A service of 8 clients with 96 MiB each: a bound of the mode below that would have one client's
-    /// jobs refused for those of another, and the largest body always.
+    /// A service of 8 clients with 96 MiB each. With the bound of the mode below, one client's jobs would be refused
+    /// because of another's, and the largest body always.
     #[test]
     fn a_queue_that_the_embedder_sized_is_not_cut() {
         let mut config = WorkerConfig::default();

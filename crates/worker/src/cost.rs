@@ -1,51 +1,51 @@
-//! What a job takes, learned from what jobs took.
+//! Predicts the run time of jobs, learned from past runs.
 //!
-//! A scheme knows the shape of its costs ([`Features::prior_ns`], with every padding step in it); a
-//! machine multiplies them by a factor. The factor is learned for each kind and size class of job,
-//! number of threads and number of busy lanes, as a normal distribution of its logarithm:
-//! with ρ = ln(actual / prior), mean μ and variance σ², a sample moves μ by a part of ρ - μ, at most
-//! ln 2 at once, and by more when samples deviate twice in a row in the same direction, so that an
-//! outlier is survived and a slower machine is learned.
+//! A scheme knows the shape of its costs ([`Features::prior_ns`], including every padding step); a
+//! host scales them by a factor. The factor is learned per kind and size class of job, number of
+//! threads and number of busy lanes, as a normal distribution of its logarithm. With ρ = ln(actual
+//! / prior), mean μ and variance σ², a sample moves μ by a fraction of ρ - μ, at most ln 2 at once,
+//! and by more when samples deviate twice in a row in the same direction. An outlier is thus
+//! tolerated and a slower host is learned.
 //!
-//! Logarithms and exponentials are those of `libm`, so that the simulator's order of events is the
+//! Logarithms and exponentials come from `libm`, so that the simulator's order of events is the
 //! same on every platform.
 
 use alphorn_scheme::Features;
 
-/// Most keys that are remembered; the one without a sample for longest goes first.
+/// Maximum number of keys remembered; the one with the oldest sample is dropped first.
 pub(crate) const KEYS_MAX: usize = 256;
 
-/// Slots without a sample after which the mean halves, and halves again.
+/// Number of slots without a sample after which the mean halves, repeatedly.
 const FORGET_SLOTS: u64 = 64;
 
 /// Deviation before any sample.
 const SIGMA_START: f64 = 0.3;
 
-/// Least deviation: no machine is more regular.
+/// Minimum deviation: no host is more regular.
 const SIGMA_MIN: f64 = 0.05;
 
-/// Deviations of a 90 % prediction. A normal distribution has 1.28 there, but the estimate is
-/// noisy itself: with 8 % jitter and 1 % outliers 1.28 covers 86.6 % and 1.5 covers 89.8 %.
+/// Number of deviations for a 90 % prediction. A normal distribution has 1.28, but the estimate
+/// itself is noisy: with 8 % jitter and 1 % outliers 1.28 covers 86.6 % and 1.5 covers 89.8 %.
 const T90_SIGMAS: f64 = 1.5;
 
-/// Deviations of a 99 % prediction, and of a sample that counts as deviating.
+/// Number of deviations for a 99 % prediction, and for a sample to count as deviating.
 const T99_SIGMAS: f64 = 2.5;
 
-/// What a factor is learned for.
+/// The key of a learned factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CostKey {
     /// The operation, [`Features::kind`].
     pub kind: u16,
     /// The padded size class, [`Features::class`].
     pub class: u8,
-    /// Threads of the lane.
+    /// Number of threads of the lane.
     pub threads: u16,
-    /// Lanes that are busy, this one included.
+    /// Number of busy lanes, including this one.
     pub lanes_busy: u16,
 }
 
 impl CostKey {
-    /// The key of a job on a lane.
+    /// Returns the key of a job on a lane.
     pub(crate) const fn new(features: &Features, threads: u16, lanes_busy: u16) -> Self {
         Self {
             kind: features.kind,
@@ -61,7 +61,7 @@ impl CostKey {
 struct Factor {
     mean: f64,
     variance: f64,
-    /// Deviating samples in a row: positive above, negative below.
+    /// Number of consecutive deviating samples: positive above, negative below.
     streak: i8,
     /// Slot of the last sample.
     slot: u64,
@@ -75,7 +75,7 @@ const UNKNOWN: Factor = Factor {
 };
 
 impl Factor {
-    /// The factor as believed in `slot`: without samples it returns to the prior.
+    /// Returns the factor as estimated in `slot`: without samples it returns to the prior.
     fn aged(mut self, slot: u64) -> Self {
         let halvings = slot.saturating_sub(self.slot) / FORGET_SLOTS;
         self.mean = libm::scalbn(
@@ -113,7 +113,7 @@ impl Factor {
 /// How long a job is expected to take, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prediction {
-    /// Half of such jobs take at most this.
+    /// Half of such jobs take at most this long.
     pub t50_ns: u64,
     /// Nine in ten.
     pub t90_ns: u64,
@@ -129,12 +129,12 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// A model that knows nothing and believes every prior.
+    /// Creates a model without samples, which uses every prior as is.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How long a job takes whose scheme says `prior_ns`, seen from `slot`.
+    /// Predicts a job with prior `prior_ns`, as of `slot`.
     pub fn predict(&self, key: &CostKey, prior_ns: u64, slot: u64) -> Prediction {
         let factor = self.factor(key, slot);
         let sigma = factor.sigma();
@@ -146,7 +146,7 @@ impl CostModel {
         }
     }
 
-    /// The probability that the job takes at most `limit_ns`.
+    /// Probability that the job takes at most `limit_ns`.
     pub fn within(&self, key: &CostKey, prior_ns: u64, limit_ns: u64, slot: u64) -> f64 {
         if limit_ns == 0 {
             return 0.0;
@@ -157,7 +157,7 @@ impl CostModel {
         0.5 * libm::erfc(-deviations / std::f64::consts::SQRT_2)
     }
 
-    /// Learns from a job that ran to its end; one that was stopped or crashed says nothing.
+    /// Learns from a job that ran to its end. A stopped or crashed one gives no information.
     pub fn learn(&mut self, key: CostKey, prior_ns: u64, actual_ns: u64, slot: u64) {
         let mut factor = self.factor(&key, slot);
         if self.place(&key).is_err() && self.factors.len() == KEYS_MAX {
@@ -172,7 +172,7 @@ impl CostModel {
         match self.place(&key) {
             Ok(place) => self.factors[place].1 = factor,
             Err(place) => {
-                // Most models know two or three keys.
+                // Most models have two or three keys.
                 self.factors.reserve_exact(1);
                 self.factors.insert(place, (key, factor));
             }

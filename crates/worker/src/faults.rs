@@ -1,5 +1,5 @@
-//! Keeps the inputs of jobs whose result failed its own verification, for whoever looks for the
-//! fault. A task that uses secrets has no bytes, so no file holds any.
+//! Saves the inputs of jobs whose result failed its own verification, for debugging. A task that
+//! uses secrets has no bytes, so no file contains any.
 
 use crate::config::FaultFiles;
 use std::fs;
@@ -7,12 +7,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// Ending of the files.
+/// File name extension.
 const ENDING: &str = "fault";
 
 impl FaultFiles {
-    /// Writes the bytes of a task to a new file and removes the oldest beyond the bounds; false if
-    /// they alone are above them.
+    /// Writes the bytes of a task to a new file and removes the oldest files beyond the bounds.
+    /// False if they alone exceed them.
     pub(crate) fn keep(&self, kind: u16, task: &[u8]) -> io::Result<bool> {
         let bytes = task.len() as u64;
         if self.files_max == 0 || bytes > self.bytes_max {
@@ -28,13 +28,13 @@ impl FaultFiles {
         }
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let time_ns = time.map_or(0, |time| time.as_nanos());
-        // Names in the order of their ages.
+        // Names sort by age.
         let name = format!("{time_ns:024}-{kind}.{ENDING}");
         fs::write(self.folder.join(name), task)?;
         Ok(true)
     }
 
-    /// The files that are there and their bytes, oldest first.
+    /// The existing files and their sizes, oldest first.
     fn files(&self) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {

@@ -1,4 +1,4 @@
-//! What a lane's thread does with an order: in this thread behind a panic guard, or in a child.
+//! Runs orders on a lane's thread: in this thread behind a panic guard, or in a child.
 
 use super::sync::{Instant, nice_thread, thread_cpu_ns};
 use crate::child::{Answer, AtWork, ChildCommand, ChildPool, JobFrame, Told};
@@ -13,20 +13,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Stack of a lane's threads, in bytes: reserved, not touched.
+/// Stack size of a lane's threads in bytes: reserved, not touched.
 pub(crate) const STACK_BYTES: usize = 64 << 20;
 
-/// Memory of a child beside its budget and its stacks, in bytes.
+/// Memory of a child in addition to its budget and stacks, in bytes.
 const CHILD_BASE_BYTES: u64 = 128 << 20;
 
-/// The name of a task: SHA-256 of its bytes; none if it has none.
+/// Identifies a task: SHA-256 of its bytes; none if it has none.
 pub(crate) fn name_of<T: Task>(task: &T) -> Option<[u8; 32]> {
     task.encode().map(|bytes| Sha256::digest(bytes).into())
 }
 
-/// What a lane works with.
+/// The working state of a lane.
 pub(crate) struct Bench<T: Task> {
-    /// Threads beside the lane's own; none = that alone computes.
+    /// Threads in addition to the lane's own; none = only the lane's thread computes.
     pool: Option<ThreadPool>,
     threads: usize,
     nice: u8,
@@ -43,7 +43,7 @@ struct Once<O> {
 }
 
 impl<T: Task> Bench<T> {
-    /// The bench of a lane, made on its thread.
+    /// Creates the bench of a lane, on the lane's thread.
     pub(crate) fn new(
         config: &WorkerConfig,
         kind: LaneKind,
@@ -80,13 +80,13 @@ impl<T: Task> Bench<T> {
         bench
     }
 
-    /// The pool of a lane of several threads.
+    /// Creates the pool of a lane with several threads.
     fn new_pool(&self) -> Option<ThreadPool> {
         if self.threads < 2 {
             return None;
         }
         let nice = self.nice;
-        // Without threads to be had the lane's own computes.
+        // If no threads can be started, the lane's own computes alone.
         ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .stack_size(STACK_BYTES)
@@ -95,7 +95,7 @@ impl<T: Task> Bench<T> {
             .ok()
     }
 
-    /// Does an order; a result that fails verification is made again on portable kernels.
+    /// Runs an order. A result that fails verification is recomputed on portable kernels.
     pub(crate) fn run(&mut self, order: &Order<T>) -> Report<T::Output> {
         if let Some(ended) = quarantined(order) {
             return Report::of(ended);
@@ -154,7 +154,7 @@ impl<T: Task> Bench<T> {
             Ok(Made::Stopped) => Ended::Stopped,
             Ok(Made::Faulty) => Ended::Faulty,
             Err(_) => {
-                // Nothing that the panic left half done is used again.
+                // State that the panic left inconsistent is not reused.
                 self.scratch = T::Scratch::default();
                 self.pool = self.new_pool();
                 return Once {
@@ -183,7 +183,7 @@ impl<T: Task> Bench<T> {
             seed: order.seed,
             task,
         };
-        // Zero is no job in a frame.
+        // Zero means no job in a frame.
         let job = order.job.0.wrapping_add(1);
         let number = order.env.number;
         let children = &mut self.children;
@@ -219,7 +219,7 @@ impl<T: Task> Bench<T> {
         }
     }
 
-    /// Processor time of the lane's threads so far.
+    /// Processor time used so far by the lane's threads.
     fn cpu_ns(&self) -> u64 {
         let pool = self.pool.as_ref();
         let of_pool = pool.map(|pool| pool.broadcast(|_| thread_cpu_ns()));
@@ -230,13 +230,13 @@ impl<T: Task> Bench<T> {
     fn keep_fault(&self, order: &Order<T>) {
         if let (Some(faults), Some(task)) = (&self.faults, order.task.encode()) {
             let kind = order.task.features(order.env.on(order.portable)).kind;
-            // A disk that is full must not stop the lane; the failure itself is counted.
+            // A full disk must not stop the lane; the failure itself is counted.
             let _ = faults.keep(kind, &task);
         }
     }
 }
 
-/// What becomes of an order whose task or inputs ended a run before.
+/// Returns the end of an order whose task or inputs crashed an earlier run.
 fn quarantined<T: Task>(order: &Order<T>) -> Option<Ended<T::Output>> {
     let quarantine = order.quarantine.as_ref()?;
     let inputs = order.task.features(order.env.on(false)).inputs as usize;

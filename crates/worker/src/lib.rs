@@ -1,21 +1,21 @@
-//! Decides which job runs next and on which lane, predicts how long it takes, and finds its bad inputs.
+//! Decides which job runs next and on which lane, predicts its run time, and finds its bad inputs.
 //!
-//! [`Worker`] runs the jobs of a protocol on threads and child processes of its own: three calls,
-//! [`Worker::open`], [`Worker::submit`] and [`Worker::try_recv`], and none of them waits for a job.
-//! It knows no scheme and no protocol, only [`alphorn_scheme::Task`]; `examples/embed.rs` is a
-//! foreign client.
+//! [`Worker`] runs the jobs of a protocol on its own threads and child processes. Its three calls,
+//! [`Worker::open`], [`Worker::submit`] and [`Worker::try_recv`], never wait for a job. It is
+//! independent of schemes and protocols and knows only [`alphorn_scheme::Task`];
+//! `examples/embed.rs` is an external client.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`plan`] | [`Plan`]: the queue, its classes and deadlines, and what starts next |
-//! | `cost` | [`CostModel`]: what a job takes, learned from what jobs took |
-//! | `bisect` | [`Bisect`]: the bad ones of many inputs in few checks |
+//! | `cost` | [`CostModel`]: run times of jobs, learned from past runs |
+//! | `bisect` | [`Bisect`]: finds the bad inputs among many in few checks |
 //! | [`child`] | frames between a process lane and its child, and the child's side: [`serve_child`] |
-//! | [`memory`] | how much memory jobs may have |
+//! | [`memory`] | memory budget of jobs |
 //!
-//! The first three read no clock and start no thread: time is an argument, and a lane is whatever
-//! runs one job at a time, a thread or a simulated core. So the simulator studies the same queue
-//! that a node has.
+//! The first three read no clock and start no threads: time is an argument, and a lane is anything
+//! that runs one job at a time, such as a thread or a simulated core. The simulator therefore uses
+//! the same queue as a node.
 #![forbid(unsafe_code)]
 
 mod bisect;
@@ -34,12 +34,12 @@ mod scheduler;
 mod sync;
 mod time;
 mod worker;
-// Not inside the module, which the model compiles a second time.
+// Not inside the module, because the model compiles that a second time.
 #[cfg(test)]
 #[path = "worker/tests.rs"]
 mod worker_tests;
 
-// The toy task of the tests names this crate as a foreign one does.
+// The toy task of the tests refers to this crate by name, as an external one would.
 #[cfg(test)]
 extern crate self as alphorn_worker;
 #[cfg(test)]
@@ -55,7 +55,7 @@ pub use scheduler::{Counts, Finished, Run, Running, Status, SubmitError, Timing}
 pub use time::steady_time;
 pub use worker::Worker;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example from the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

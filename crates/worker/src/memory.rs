@@ -1,18 +1,18 @@
-//! How much memory jobs may have.
+//! Memory budget of jobs.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Below this budget a worker is in low-memory mode by itself, in bytes.
+/// Budget in bytes below which a worker switches to low-memory mode by itself.
 pub const LOW_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Bytes of the inputs of jobs that wait, at most, in low-memory mode.
+/// Maximum bytes of the inputs of waiting jobs in low-memory mode.
 pub(crate) const LOW_MEMORY_QUEUE_BYTES: u64 = 64 << 20;
 
-/// Part of the machine's memory that jobs may have, in percent.
+/// Percentage of the host's memory available to jobs.
 const BUDGET_PERCENT: u64 = 60;
 
-/// The default budget: 60 % of the machine's memory or of the limit of the process's control group and of
-/// those around it, whichever is least. None where none is known.
+/// The default budget: 60 % of the host's memory, or of the limit of the process's control group or an enclosing one,
+/// whichever is least. None if none is known.
 pub(crate) fn budget_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let machine = machine.as_deref().and_then(meminfo_bytes);
@@ -22,9 +22,9 @@ pub(crate) fn budget_bytes() -> Option<u64> {
     Some(bytes / 100 * BUDGET_PERCENT)
 }
 
-/// The least limit of a control group of `/proc/self/cgroup` and of all around it, in the folder where the
-/// groups are. A unit of systemd (`MemoryMax=`) has its limit deep below that folder; in a container the
-/// folder itself may be the group, whatever path the process is said to have.
+/// The lowest limit of the control groups in `/proc/self/cgroup` and their ancestors, under the folder of the groups. A
+/// systemd unit (`MemoryMax=`) has its limit deep below that folder. In a container the folder itself may be the group,
+/// whatever path the process reports.
 fn group_bytes(folder: &Path, groups: &str) -> Option<u64> {
     let path_of = |is_meant: &dyn Fn(&str, &str) -> bool| -> PathBuf {
         let path = groups.lines().find_map(|line| {
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(group_bytes(folder, ""), None);
         write(folder, "system.slice/memory.max", "2048\n");
         assert_eq!(group_bytes(folder, unit), Some(2048));
-        // The group of a container is its root, also where the path on the host is shown.
+        // The group of a container is its root, even if the path on the host is shown.
         write(folder, "memory.max", "1024\n");
         for path in ["/", "/docker/0123", "/../..", "/system.slice"] {
             let groups = format!("0::{path}\n");

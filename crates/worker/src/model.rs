@@ -1,18 +1,18 @@
 //! The worker's threads under a model checker.
 //!
-//! `worker.rs` and `lane.rs` are compiled here a second time, over `model/sync.rs` in place of
-//! `crate::sync`: the same lines, but which thread goes on after each lock, notification and start
-//! of a thread is drawn by shuttle from a fixed seed, and if none can go on, that is a deadlock and
-//! a failure. What lies under the lock (the jobs, the plan) is the crate's own and has no thread.
+//! `worker.rs` and `lane.rs` are compiled here a second time, using `model/sync.rs` instead of
+//! `crate::sync`. The code is the same, but shuttle draws from a fixed seed which thread continues
+//! after each lock, notification and thread start. If none can continue, that is a deadlock and a
+//! failure. What is under the lock (the jobs, the plan) is the crate's own and has no threads.
 //!
-//! Two schedulers draw: one evenly, and one by priorities that change at few points (PCT), which
-//! finds what needs few but particular turns. A failure prints its schedule, for
-//! `shuttle::replay`.
+//! Two schedulers are used: one draws uniformly, the other uses priorities that change at a few
+//! points (PCT), which finds failures that need few but specific switches. A failure prints its
+//! schedule, for `shuttle::replay`.
 //!
-//! Not in it: pools of several threads and child processes, whose handles have locks of their own
-//! that are held for no longer than a copy or a kill takes. Nor orders of memory: what threads share without
-//! the lock are the stop flag, the beats and a counter, single words that stand for themselves and
-//! publish nothing else.
+//! Not covered: pools of several threads and child processes, whose handles have their own locks
+//! that are held no longer than a copy or a kill takes. Memory ordering is not covered either: the
+//! only data shared without the lock are the stop flag, the beats and a counter, single independent
+//! words that publish nothing else.
 
 #[path = "lane.rs"]
 #[expect(clippy::duplicate_mod, reason = "over other locks and threads")]
@@ -41,22 +41,22 @@ use std::time::Duration;
 use task::{Strings, TestTask, What};
 use worker::Worker;
 
-/// Runs of each scenario by each scheduler.
+/// Number of runs of each scenario by each scheduler.
 const RUNS: usize = 5_000;
 
-/// Turns beyond which a run does not end.
+/// Number of steps beyond which a run is considered non-terminating.
 const TURNS_MAX: usize = 50_000;
 
-/// Points at which PCT changes a priority.
+/// Number of points at which PCT changes a priority.
 const CHANGES: usize = 4;
 
 /// Longer than any run.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What happened in the runs of a scenario: a scenario in which nothing happens shows nothing.
+/// Events observed in the runs of a scenario: a scenario in which nothing happens proves nothing.
 type Seen = Arc<std::sync::Mutex<BTreeSet<&'static str>>>;
 
-/// Runs a scenario under both schedulers, and expects all of `wanted` to have happened.
+/// Runs a scenario under both schedulers, and expects all of `wanted` to have occurred.
 fn check(scenario: impl Fn(&Seen) + Send + Sync + 'static, wanted: &[&'static str]) {
     let (seen, scenario) = (Seen::default(), Arc::new(scenario));
     let run = |scheduler: Box<dyn Scheduler + Send>| {
@@ -68,7 +68,7 @@ fn check(scenario: impl Fn(&Seen) + Send + Sync + 'static, wanted: &[&'static st
             scenario(&seen);
         });
     };
-    // What is not drawn by the checker could not be replayed.
+    // Choices not drawn by the checker could not be replayed.
     let twice = RandomScheduler::new_from_seed(3, RUNS / 100);
     run(Box::new(UncontrolledNondeterminismCheckScheduler::new(
         twice,
@@ -84,7 +84,7 @@ fn check(scenario: impl Fn(&Seen) + Send + Sync + 'static, wanted: &[&'static st
 fn config() -> WorkerConfig {
     WorkerConfig {
         plan: PlanConfig {
-            // No pool: rayon's threads are not the checker's.
+            // No pool: rayon's threads are not under the checker.
             prove_threads: 1,
             jobs_queued_max: 3,
             ..PlanConfig::default()
@@ -95,7 +95,7 @@ fn config() -> WorkerConfig {
     }
 }
 
-/// Rung by the worker when results came.
+/// Rung by the worker when results arrive.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -142,7 +142,7 @@ fn far() -> Time {
     Time::from_nanos(u64::MAX / 2)
 }
 
-/// So many milliseconds after the present moment of a run.
+/// This many milliseconds after the current time of a run.
 fn soon(ms: u64) -> Time {
     sync::time().saturating_add_ns(ms * 1_000_000)
 }
@@ -166,7 +166,7 @@ fn request(caller: u16, what: What, long: bool, strings: &Arc<Strings>) -> Reque
     }
 }
 
-/// A thread that submits; the jobs that were accepted.
+/// A submitting thread; returns the accepted jobs.
 fn submitter(
     worker: &Arc<Worker<TestTask>>,
     seen: &Seen,
@@ -226,8 +226,8 @@ fn one_end_each(accepted: &[JobId], ends: &[Finished<()>], seen: &Seen) {
     assert!(of_job.values().all(|count| *count == 1), "{of_job:?}");
 }
 
-/// Threads submit, cancel and end the worker at any moment: each accepted job has one
-/// end when the worker has ended. No time goes by, so that nothing is owed to a timer.
+/// Threads submit, cancel and shut down the worker at any moment: each accepted job has exactly one
+/// end when the worker has shut down. No time passes, so no result depends on a timer.
 fn an_end_at_any_moment(seen: &Seen) {
     let strings = Arc::default();
     let (worker, _) = worker(config());
@@ -278,8 +278,8 @@ fn an_end_at_any_moment_ends_every_job_once() {
     );
 }
 
-/// Nobody ends the worker before it has ended every job, and whoever receives only looks when it
-/// was woken: a wake-up that is forgotten, of a lane or of the receiver, is a deadlock.
+/// The worker is shut down only after every job has ended, and the receiver checks only when woken.
+/// A lost wake-up, of a lane or of the receiver, is therefore a deadlock.
 fn ends_heard(seen: &Seen) {
     let strings = Arc::default();
     let (worker, bell) = worker(config());
@@ -291,7 +291,7 @@ fn ends_heard(seen: &Seen) {
         // A free lane takes it at once; its time may be over when one becomes free.
         requests[2].hard = soon(3);
         requests[2].class = Class::Verdict;
-        // Better than what may wait before it.
+        // Better than what may be waiting before it.
         requests[3].class = Class::Duty;
         submitter(&worker, seen, requests.into())
     };
@@ -308,7 +308,7 @@ fn ends_heard(seen: &Seen) {
         let worker = worker.clone();
         spawn(move || {
             worker.cancel(session(2));
-            // So that it is a lane that finds what has lost its value, and nobody else.
+            // So that only a lane can find what has lost its value.
             sync::pass(Duration::from_millis(3));
         })
     };
@@ -358,9 +358,9 @@ fn every_end_wakes_the_receiver() {
     );
 }
 
-/// Time goes by: jobs lose their value, lanes hang and are replaced, and the worker ends when its
-/// grace is over, with jobs that hear nothing. What a thread says that was given up comes to
-/// nothing, and the thread ends.
+/// Time passes: jobs lose their value, lanes hang and are replaced, and the worker shuts down when
+/// its grace is over, with jobs that do not respond. Reports of abandoned threads are ignored, and
+/// those threads end.
 fn time_goes_by(seen: &Seen) {
     let strings = Arc::<Strings>::default();
     let (worker, _) = worker(config());
@@ -389,7 +389,7 @@ fn time_goes_by(seen: &Seen) {
             (Deaf, true, far()),
         ],
     );
-    // Most ticks of the keeper come before the end, or none.
+    // Most ticks of the keeper come before shutdown, or none.
     for _ in 0..thread_rng().gen_range(0..16) {
         sync::advance();
         yield_now();

@@ -1,16 +1,16 @@
-//! What is asked of the operating system. Elsewhere than on Linux priorities and limits are left as
-//! they are, and memory is unknown.
+//! Operating system calls. On systems other than Linux, priorities and limits are left unchanged, and memory is
+//! unknown.
 
 use std::num::NonZeroU32;
 
-/// Makes the calling thread less urgent than the first of this process, whose priority is the operator's, by
-/// so much; a refusal costs order, not results.
+/// Lowers the priority of the calling thread by this much, relative to the process's first thread, whose priority is
+/// set by the operator. A failure affects scheduling, not results.
 pub(crate) fn nice_thread(niceness: u8) {
     nice_below(rustix::process::getpid(), niceness);
 }
 
-/// As [`nice_thread`], of another process's first thread: a thread, and a child, begins with the niceness of
-/// who starts it, which may be a lane's already.
+/// Like [`nice_thread`], for another process's first thread. A thread or child inherits the niceness of its creator,
+/// which may already be that of a lane.
 fn nice_below(process: rustix::process::Pid, niceness: u8) {
     #[cfg(target_os = "linux")]
     {
@@ -33,10 +33,10 @@ pub(crate) fn process_cpu_ns() -> u64 {
     clock_ns(rustix::time::ClockId::ProcessCPUTime)
 }
 
-/// Processor time of another process, all of its threads, if the system says.
+/// Processor time of another process, over all its threads, if the system reports it.
 pub(crate) fn cpu_of(process: u32) -> Option<std::time::Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Behind the name, which may have anything in it: user and system time are fields 14 and 15 of proc(5).
+    // After the name, which may contain anything: user and system time are fields 14 and 15 of proc(5).
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11);
     let mut ticks = || times.next()?.parse::<u64>().ok();
@@ -53,13 +53,12 @@ fn clock_ns(clock: rustix::time::ClockId) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// Limits this process as a child of `parent`: it dies with the parent's thread that started it,
-/// writes no core file, is the first to go when memory runs out, and gets `data_bytes_max` of it
-/// (zero: no limit).
+/// Limits this process as a child of `parent`: it dies with the parent's thread that started it, writes no core file,
+/// is killed first when memory runs out, and gets `data_bytes_max` of memory (zero: no limit).
 ///
 /// # Errors
 ///
-/// If the parent is gone already.
+/// If the parent is already gone.
 pub(crate) fn limit_child(parent: u32, niceness: u8, data_bytes_max: u64) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     {
@@ -89,8 +88,7 @@ pub(crate) fn limit_child(parent: u32, niceness: u8, data_bytes_max: u64) -> Res
     }
 }
 
-/// Resident memory of this process in bytes, now and at its peak since [`forget_peak`]; zeros if
-/// unknown.
+/// Resident memory of this process in bytes, current and peak since [`forget_peak`]; zeros if unknown.
 pub(crate) fn resident_bytes() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
@@ -102,7 +100,7 @@ pub(crate) fn resident_bytes() -> (u64, u64) {
     (now, field("VmHWM:").unwrap_or(0).max(now))
 }
 
-/// Lets the peak of [`resident_bytes`] begin anew, where the system allows it.
+/// Resets the peak of [`resident_bytes`], if the system allows it.
 pub(crate) fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

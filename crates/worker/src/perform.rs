@@ -1,13 +1,13 @@
 //! One run of a task: the work, the check of its result by the public verifier, and the search for
-//! bad inputs. A lane's thread and a child process do the same.
+//! bad inputs. Used by both lane threads and child processes.
 
 use crate::Bisect;
 use alphorn_scheme::{Ctx, Task, TaskError};
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug)]
 pub(crate) enum Made<O> {
-    /// A result; with its bytes, if it has any.
+    /// A result, with its bytes if it has any.
     Done(O, Option<Vec<u8>>),
     /// Bad inputs, ascending.
     Invalid(Vec<usize>),
@@ -19,8 +19,8 @@ pub(crate) enum Made<O> {
     Faulty,
 }
 
-/// Runs a task to its end. Its result is encoded, decoded and given to the public verifier, and what was
-/// decoded is what is delivered: nothing unverified leaves the worker.
+/// Runs a task to its end. Its result is encoded, decoded and passed to the public verifier, and
+/// the decoded result is delivered: nothing unverified leaves the worker.
 pub(crate) fn perform<T: Task>(
     task: &T,
     env: &T::Env,
@@ -30,7 +30,7 @@ pub(crate) fn perform<T: Task>(
     if ctx.checkpoint().is_err() {
         return Made::Stopped;
     }
-    // A proof is dear: its inputs are tested before it is paid for.
+    // A proof is expensive: its inputs are tested first.
     if task.isolate(env)
         && let Some(bad) = bad_inputs(task, env, seed, ctx)
         && !bad.is_empty()
@@ -57,7 +57,8 @@ pub(crate) fn perform<T: Task>(
     {
         return Made::Done(read, bytes);
     }
-    // A verifier that was stopped says nothing about the result, a search about the inputs.
+    // A verifier that was stopped gives no information about the result, nor a search about the
+    // inputs.
     if ctx.stopped() {
         return Made::Stopped;
     }
@@ -69,8 +70,8 @@ pub(crate) fn perform<T: Task>(
     }
 }
 
-/// The bad inputs of a task, ascending: as the task itself finds them, or by tests of groups in an
-/// order drawn from `seed`. None if its inputs cannot be tested, or if it was stopped.
+/// The bad inputs of a task, ascending: as found by the task itself, or by group tests in an order
+/// drawn from `seed`. None if its inputs cannot be tested, or if it was stopped.
 fn bad_inputs<T: Task>(
     task: &T,
     env: &T::Env,

@@ -1,13 +1,14 @@
-//! The queue: what starts next on which lane.
+//! The queue: which job starts next on which lane.
 //!
-//! Sans-io: a driver submits jobs, asks [`Plan::next`] for work whenever a lane is free, reports the
-//! end of a run by [`Plan::ended`], and drains [`Plan::poll_output`]. Time is an argument and never
-//! goes back. Every accepted submission yields exactly one [`Finished`].
+//! Sans-io: a driver submits jobs, asks [`Plan::next`] for work whenever a lane is free, reports
+//! the end of a run with [`Plan::ended`], and drains [`Plan::poll_output`]. Time is an argument and
+//! never goes backwards. Every accepted submission yields exactly one [`Finished`].
 //!
-//! Lanes of a kind go round the clients that have something for them. What a client gets on its turn
-//! is the first of its jobs in this order: by [`Class`], within a class by earliest `soft`, then by value density, then by age. A
-//! running job is never preempted. After its `soft` a job of the current phase is worth what a late
-//! group is worth ([`Class::Backfill`]); at `hard` it is cancelled, or asked to stop if it runs.
+//! Lanes of a kind serve the clients with suitable jobs in round-robin order. On its turn a
+//! client's first job is chosen in this order: by [`Class`], within a class by earliest `soft`,
+//! then by value density, then by age. A running job is never preempted. After its `soft`, a job of
+//! the current phase is worth as much as a late group ([`Class::Backfill`]). At `hard` it is
+//! cancelled, or asked to stop if it runs.
 
 mod choose;
 mod queue;
@@ -23,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub use types::{Config, End, Finished, LaneKind, Output, Ran, Refused, Request, Session, Start};
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Debug)]
 struct Waiting<T> {
     request: Request<T>,
@@ -31,7 +32,7 @@ struct Waiting<T> {
     since: Time,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug)]
 struct Running {
     job: JobId,
@@ -56,20 +57,20 @@ pub struct Plan<T> {
     costs: CostModel,
     sessions: BTreeMap<SessionId, Session>,
     queue: Queue<T>,
-    /// What runs on each lane, fast lanes first.
+    /// The job on each lane, fast lanes first.
     lanes: Vec<Option<Running>>,
-    /// The client from which the next turn is looked for, on fast and on prove lanes.
+    /// The client at which the search for the next turn starts, on fast and on prove lanes.
     turns: [u32; 2],
     out: VecDeque<Output>,
     next_job: u64,
 }
 
 impl<T: Schedulable> Plan<T> {
-    /// An empty plan with what was learned of costs before.
+    /// Creates an empty plan with previously learned costs.
     ///
     /// # Panics
     ///
-    /// If there is no lane.
+    /// If there are no lanes.
     pub fn new(config: Config, costs: CostModel) -> Self {
         assert!(config.lanes() > 0, "a plan needs a lane");
         Self {
@@ -84,12 +85,12 @@ impl<T: Schedulable> Plan<T> {
         }
     }
 
-    /// What was learned of costs.
+    /// Returns the learned costs.
     pub(crate) fn costs(&self) -> &CostModel {
         &self.costs
     }
 
-    /// What a lane is for.
+    /// Returns the kind of a lane.
     ///
     /// # Panics
     ///
@@ -106,12 +107,12 @@ impl<T: Schedulable> Plan<T> {
         }
     }
 
-    /// Number of jobs that wait.
+    /// Number of waiting jobs.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// The job that runs on a lane.
+    /// Returns the job running on a lane.
     ///
     /// # Panics
     ///
@@ -120,11 +121,11 @@ impl<T: Schedulable> Plan<T> {
         self.lanes[lane].as_ref().map(|running| running.job)
     }
 
-    /// Announces a session, or renews its bounds.
+    /// Opens a session, or updates its bounds.
     ///
     /// # Errors
     ///
-    /// [`Refused::SessionsFull`], or [`Refused::Expired`] if its `hard` is over.
+    /// [`Refused::SessionsFull`], or [`Refused::Expired`] if its `hard` has passed.
     pub fn open(&mut self, now: Time, session: Session) -> Result<(), Refused> {
         self.expire(now);
         if session.hard <= now {
@@ -138,12 +139,12 @@ impl<T: Schedulable> Plan<T> {
         Ok(())
     }
 
-    /// Takes a job. One that waits for the same role and group is replaced; if the queue is full,
-    /// the worst job of the oldest slot gives way to a better one.
+    /// Accepts a job. A waiting job with the same role and group is replaced. If the queue is full,
+    /// the worst job of the oldest slot is dropped for a better one.
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing has changed then, but for jobs whose `hard` is over.
+    /// [`Refused`]; nothing has changed in that case, except that jobs past their `hard` are gone.
     pub fn submit(&mut self, now: Time, mut request: Request<T>) -> Result<JobId, Refused> {
         self.expire(now);
         if let Some(session) = self.sessions.get(&request.session) {
@@ -173,7 +174,7 @@ impl<T: Schedulable> Plan<T> {
         Ok(job)
     }
 
-    /// Ends the jobs of a session: those that wait are cancelled, those that run asked to stop.
+    /// Ends the jobs of a session: waiting jobs are cancelled, running ones are asked to stop.
     pub fn cancel(&mut self, now: Time, session: SessionId) {
         self.expire(now);
         self.sessions.remove(&session);
@@ -188,11 +189,11 @@ impl<T: Schedulable> Plan<T> {
         }
     }
 
-    /// Reports the end of the run on a lane, which is free then.
+    /// Reports the end of the run on a lane, which frees the lane.
     ///
     /// # Panics
     ///
-    /// If nothing runs there.
+    /// If nothing runs on the lane.
     pub fn ended(&mut self, now: Time, lane: usize, ran: Ran) {
         let running = self.lanes[lane].take().expect("the lane runs a job");
         let (end, ran_ns) = match ran {
@@ -218,18 +219,18 @@ impl<T: Schedulable> Plan<T> {
         self.expire(now);
     }
 
-    /// The next effect, none when all are drained.
+    /// Returns the next effect, or none when all are drained.
     pub fn poll_output(&mut self) -> Option<Output> {
         let output = self.out.pop_front();
         if output.is_none() {
-            // A million plans stand beside each other in a simulation: one with nothing to say keeps no room.
+            // A simulation may hold a million plans, so an idle one keeps no allocation.
             self.out = VecDeque::new();
         }
         output
     }
 
-    /// When [`Plan::expire`] or [`Plan::next`] has something to do although nothing happens: a job
-    /// loses its value or becomes a late one, or a session opens for which lanes were kept free.
+    /// Time at which [`Plan::expire`] or [`Plan::next`] has something to do without other events: a
+    /// job loses its value or becomes late, or a session opens for which lanes were kept free.
     pub fn next_deadline(&self, now: Time) -> Option<Time> {
         let running = self.lanes.iter().flatten();
         let stops = running
@@ -245,7 +246,7 @@ impl<T: Schedulable> Plan<T> {
         stops.chain(opens).chain(queue).min()
     }
 
-    /// Cancels what has no value any more; every other method does so too.
+    /// Cancels jobs that have lost their value. Every other method does this too.
     pub fn expire(&mut self, now: Time) {
         self.sessions.retain(|_, session| session.hard > now);
         while let Some(job) = self.queue.expired(now) {
@@ -270,7 +271,7 @@ impl<T: Schedulable> Plan<T> {
         }
     }
 
-    /// Whether work fits the whole memory, all of it or a prefix.
+    /// Checks whether the work, or a prefix of it, fits the total memory.
     fn cut_to_memory(&self, work: &T) -> Result<(), Refused> {
         let max = self.config.memory_budget_bytes;
         let bytes = work.features().memory_bytes;
@@ -284,7 +285,7 @@ impl<T: Schedulable> Plan<T> {
         }
     }
 
-    /// Lets worse jobs give way until the request fits; `superseded` will be gone anyway.
+    /// Drops worse jobs until the request fits; `superseded` will be removed anyway.
     fn make_room(
         &mut self,
         now: Time,
@@ -312,7 +313,7 @@ impl<T: Schedulable> Plan<T> {
                 () => break,
             };
             let victim = worst.find(|(_, job)| Some(*job) != superseded);
-            // Worse is a lower class, or an older slot of the same class.
+            // Worse means a lower class, or an older slot of the same class.
             let (rank, job) = victim.ok_or(refused)?;
             if rank >= Queue::<T>::rank(request) {
                 return Err(refused);
@@ -343,5 +344,5 @@ impl<T: Schedulable> Plan<T> {
     }
 }
 
-/// Rank of a job when the queue is full: greater is better.
+/// Rank of a job when the queue is full; greater is better.
 type Rank = (std::cmp::Reverse<Class>, Slot);

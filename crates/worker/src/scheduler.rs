@@ -1,8 +1,7 @@
-//! The state between callers and lanes: the plan, what was accepted and has not ended, what has
-//! ended and was not received. No thread and no clock: a [`Worker`](crate::Worker) holds it under
-//! one lock, tests drive it by hand.
+//! The state between callers and lanes: the plan, accepted jobs that have not ended, and ended jobs that have not been
+//! received. No threads and no clock: a [`Worker`](crate::Worker) holds it under one lock, tests drive it by hand.
 //!
-//! Every accepted submission is a ticket, and a ticket is given up for exactly one [`Finished`].
+//! Every accepted submission is a ticket, and each ticket is exchanged for exactly one [`Finished`].
 
 pub(crate) mod crash;
 mod end;
@@ -26,7 +25,7 @@ pub use types::{Counts, Finished, Run, Running, Status, SubmitError, Timing};
 pub(crate) use types::{Ended, Environment, Load, Order, Report};
 pub(crate) use watch::Hung;
 
-/// The time of a call: of the protocol, and of a clock that only runs.
+/// The time of a call: on the protocol's clock, and on a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) now: Time,
@@ -37,50 +36,50 @@ pub(crate) struct At {
 pub(crate) enum Turn<T: Task> {
     Work(Order<T>),
     Wait,
-    /// The thread is replaced, or the worker ends.
+    /// The thread was replaced, or the worker is shutting down.
     Leave,
 }
 
-/// What is known of a crash, beside the first run.
+/// What is known of a crash after the first run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// It has not crashed.
     First,
-    /// It crashed, and is run again.
+    /// It crashed, and is being rerun.
     Again { left: u32 },
-    /// It crashed again: prefixes are run to find the input that does it.
+    /// It crashed again: prefixes are run to find the input that causes it.
     Search(crash::Search),
 }
 
 /// An accepted submission.
 struct Ticket<T: Task> {
-    /// Its name outside.
+    /// Its external id.
     job: JobId,
-    /// As submitted; with what ran in place of the work once it crashed.
+    /// As submitted. After a crash, the work is replaced by what actually ran.
     request: Request<Arc<T>>,
     stage: Stage,
-    /// Inputs that were cut off before the first crash.
+    /// Number of inputs cut off before the first crash.
     cut: u32,
-    /// The name of its task once it crashed, if it has one.
+    /// The name of its task after a crash, if it has one.
     name: Option<[u8; 32]>,
     timing: Timing,
     run: Option<Run>,
 }
 
-/// What runs on a lane.
+/// The job running on a lane.
 struct On<T: Task> {
     job: JobId,
     task: Arc<T>,
     features: Features,
     stop: Stop,
     beats: Arc<AtomicU64>,
-    /// The last number of beats, and when it was new.
+    /// The last number of beats, and when it last changed.
     seen: (u64, u64),
     started_ns: u64,
-    /// Nanoseconds without a beat, and in all, after which it hangs.
+    /// Nanoseconds without a beat, and in total, after which the job counts as hung.
     silent_max_ns: u64,
     run_max_ns: u64,
-    /// When it was first found to be asked to stop.
+    /// When it was first seen to have been asked to stop.
     stop_ns: Option<u64>,
     /// Its child was killed because it did not stop.
     killed: bool,
@@ -90,10 +89,10 @@ struct On<T: Task> {
 
 /// A lane as the scheduler sees it.
 struct Post<T: Task> {
-    /// Counts the threads of the lane: a report of an abandoned one is not taken.
+    /// Counts the threads of the lane: reports of abandoned ones are ignored.
     thread: u64,
     on: Option<On<T>>,
-    /// It has no thread: too many hung when its own was given up, or the system gave none.
+    /// It has no thread: too many were hung when its own was abandoned, or the system could not start one.
     is_empty: bool,
 }
 
@@ -103,12 +102,12 @@ pub(crate) struct Scheduler<T: Task> {
     plan: Plan<Load<T>>,
     env: Arc<Environment<T>>,
     posts: Vec<Post<T>>,
-    /// Accepted submissions that have not ended, by the plan's name of their present run.
+    /// Accepted submissions that have not ended, by the plan's id of their current run.
     tickets: BTreeMap<JobId, Ticket<T>>,
-    /// What the lane said of a run whose end the plan is being told, and what ran.
+    /// The lane's report of a run whose end is being passed to the plan, and what ran.
     report: Option<(Report<T::Output>, Arc<T>)>,
     done: VecDeque<Finished<T::Output>>,
-    /// Results since the last call of [`Scheduler::take_news`].
+    /// There are results since the last call of [`Scheduler::take_news`].
     news: bool,
     memory: CostModel,
     groups: Groups,
@@ -122,7 +121,7 @@ pub(crate) struct Scheduler<T: Task> {
 impl<T: Task> Scheduler<T> {
     /// # Panics
     ///
-    /// If the configuration has no lane.
+    /// If the configuration has no lanes.
     pub(crate) fn new(config: WorkerConfig, env: Arc<Environment<T>>) -> Self {
         let post = |_| Post {
             thread: 0,
@@ -162,7 +161,7 @@ impl<T: Task> Scheduler<T> {
         opened
     }
 
-    /// Takes a job; see [`Worker::submit`](crate::Worker::submit).
+    /// Accepts a job; see [`Worker::submit`](crate::Worker::submit).
     pub(crate) fn submit(
         &mut self,
         at: At,
@@ -224,7 +223,7 @@ impl<T: Task> Scheduler<T> {
         self.done.pop_front()
     }
 
-    /// Whether results came since the last call.
+    /// Whether results arrived since the last call.
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
@@ -234,7 +233,7 @@ impl<T: Task> Scheduler<T> {
         self.plan.queued() > 0
     }
 
-    /// What the thread of a lane does next.
+    /// Returns what the thread of a lane does next.
     pub(crate) fn next(&mut self, at: At, lane: usize, thread: u64) -> Turn<T> {
         if self.closing || self.posts[lane].thread != thread {
             return Turn::Leave;
@@ -266,8 +265,8 @@ impl<T: Task> Scheduler<T> {
         };
         let ns = |ms: u64| ms.saturating_mul(1_000_000);
         let run_max_ns = ns(self.config.run_max_ms).max(start.t99_ns.saturating_mul(8));
-        // Costs are learned with what else runs beside, so a job that is slow for lack of processors is not
-        // taken for one that hangs; and what only verifies does not hang before its whole time is over.
+        // Costs are learned together with the load of other jobs, so a job that is slow for lack of processors does not
+        // count as hung. A job that only verifies does not hang until its total time is over.
         let silent_max_ns = match order.task.verifies() {
             true => run_max_ns,
             false => ns(self.config.hang_after_ms).max(start.t99_ns.saturating_mul(2)),
@@ -289,7 +288,7 @@ impl<T: Task> Scheduler<T> {
         Turn::Work(order)
     }
 
-    /// Takes the report of a lane's thread; what an abandoned thread says comes too late.
+    /// Processes the report of a lane's thread. Reports of abandoned threads are ignored.
     pub(crate) fn ended(&mut self, at: At, lane: usize, thread: u64, report: Report<T::Output>) {
         let post = &mut self.posts[lane];
         if post.thread != thread {
@@ -310,8 +309,8 @@ impl<T: Task> Scheduler<T> {
         let ran_ns = report.ran_ns;
         let ran = match report.ended {
             Ended::Stopped => Ran::Stopped,
-            // Nobody wants the result any more, so it is not run again: its child was killed for that,
-            // or the lane gave up a child that was not ready when it was asked to stop.
+            // The result is no longer wanted, so the job is not rerun: its child was killed for that reason, or the
+            // lane gave up a child that was not ready when it was asked to stop.
             Ended::Crashed(_) | Ended::Refused(_) if on.killed || on.stop.is_stopped() => {
                 Ran::Stopped
             }
@@ -327,25 +326,25 @@ impl<T: Task> Scheduler<T> {
         self.report = None;
     }
 
-    /// When [`Scheduler::expire`] has something to do although nothing happens.
+    /// Time at which [`Scheduler::expire`] has something to do without other events.
     pub(crate) fn next_deadline(&self, at: At) -> Option<Time> {
         self.plan.next_deadline(at.now)
     }
 
-    /// Cancels what has no value any more.
+    /// Cancels jobs that have lost their value.
     pub(crate) fn expire(&mut self, at: At) {
         self.plan.expire(at.now);
         self.settle(at);
     }
 
-    /// Takes nothing more, cancels what waits and asks what runs to stop.
+    /// Stops accepting jobs, cancels waiting ones and asks running ones to stop.
     pub(crate) fn close(&mut self, at: At) {
         self.closing = true;
         self.plan.expire(Time::MAX);
         self.settle(at);
     }
 
-    /// Gives up what still runs on a closed scheduler.
+    /// Abandons the jobs still running on a closed scheduler.
     pub(crate) fn give_up(&mut self, at: At) {
         for lane in 0..self.posts.len() {
             let thread = self.posts[lane].thread;
@@ -356,7 +355,7 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// The jobs that run, by lane.
+    /// The running jobs, by lane.
     pub(crate) fn at_work(&self, at: At) -> Vec<Running> {
         let on = self.posts.iter().filter_map(|post| post.on.as_ref());
         let running = on.filter_map(|on| {
@@ -395,19 +394,20 @@ impl<T: Task> Scheduler<T> {
         alone.t90_ns <= self.config.plan.fast_max_ns
     }
 
-    /// A lane without a thread counts also once fewer hang: nothing that waits for it goes on.
+    /// A lane without a thread counts even after the number of hung threads has dropped: jobs waiting for it make no
+    /// progress.
     fn degraded(&self) -> bool {
         let has_empty = || self.posts.iter().any(|post| post.is_empty);
         self.abandoned > self.config.lanes_abandoned_max || has_empty()
     }
 
-    /// What such tasks took beyond what their scheme says, in thousandths.
+    /// Memory use of such tasks relative to their scheme's estimate, in thousandths.
     fn memory_permille(&self, features: &Features, slot: u64) -> u64 {
         let key = CostKey::new(features, 0, 0);
         self.memory.predict(&key, 1000, slot).t50_ns
     }
 
-    /// An estimate that a child exceeded by half is corrected as times are.
+    /// Corrects an estimate that a child exceeded by half, as is done for times.
     fn learn_memory(&mut self, on: &On<T>, peak_bytes: u64) {
         let said = on.features.memory_bytes;
         if peak_bytes > said.saturating_add(said / 2) && said > 0 {

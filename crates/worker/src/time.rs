@@ -1,13 +1,13 @@
-//! The time of a worker whose embedder keeps none of its own.
+//! Clock for workers whose embedder does not provide one.
 
 use alphorn_types::Time;
 use std::time::{Instant, SystemTime};
 
-/// Time since the Unix epoch: read from the wall clock now, and counted on from here by a clock that
-/// nobody sets.
+/// Time since the Unix epoch: read once from the wall clock, then advanced by a clock that is never
+/// adjusted.
 pub fn steady_time() -> impl Fn() -> Time + Clone + Send + Sync + 'static {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    // A clock from before 1970 serves as well: only differences matter.
+    // A clock before 1970 is fine too: only differences matter.
     let wall = wall.unwrap_or_default();
     let begin = Instant::now();
     move || {

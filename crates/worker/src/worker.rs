@@ -1,4 +1,5 @@
-//! The threads around the scheduler: lanes that work, and a keeper that watches deadlines and lanes.
+//! The threads around the scheduler: lanes that run jobs, and a keeper that watches deadlines and
+//! lanes.
 
 use super::lane::{Bench, STACK_BYTES, name_of};
 use super::sync::{Builder, Condvar, Instant, JoinHandle, Mutex, MutexGuard};
@@ -15,27 +16,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// The keeper looks at the lanes at least this often.
+/// Maximum interval between the keeper's checks of the lanes.
 const TICK_MAX: Duration = Duration::from_millis(250);
 
-/// The keeper looks at the lanes at most this often, but for deadlines.
+/// Minimum interval between the keeper's checks of the lanes, except for deadlines.
 const TICK_MIN: Duration = Duration::from_millis(5);
 
-/// How long a killed child's lane may take to say so at the end.
+/// Time for the lane of a killed child to report at shutdown.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
-/// Runs tasks on lanes of their own, so that whoever drives a protocol never waits for them.
+/// Runs tasks on its own lanes, so that the driver of a protocol never waits for them.
 ///
-/// `open` a session, `submit` its jobs, and take their ends by `try_recv` when the function given to
-/// `start` was called. No call blocks for longer than the scheduler thinks.
+/// `open` a session, `submit` its jobs, and collect results with `try_recv` when the function given
+/// to `start` has been called. No call blocks for longer than one scheduling decision.
 ///
 /// **Each accepted submission yields exactly one [`Finished`]**, also if its job panics, its child
 /// is killed, it hangs, or the worker is shut down.
 ///
-/// Sessions and jobs speak of the time that the worker was started with. A jump of it takes the
-/// deadlines of jobs with it, so it must not be a wall clock that may be set: an embedder hands in
-/// the time that its protocol goes by, or [`steady_time`](crate::steady_time). Where it goes back it
-/// stands still here. A hanging job is noticed by a clock that only runs.
+/// Sessions and jobs use the clock that the worker was started with. If that clock jumps, so do the
+/// deadlines of jobs, so it must not be an adjustable wall clock. An embedder passes the clock of
+/// its protocol, or [`steady_time`](crate::steady_time). If the clock goes backwards, the worker's
+/// time stands still. Hanging jobs are detected with a monotonic clock.
 pub struct Worker<T: Task> {
     shared: Arc<Shared<T>>,
 }
@@ -43,48 +44,48 @@ pub struct Worker<T: Task> {
 struct Shared<T: Task> {
     config: WorkerConfig,
     hall: Mutex<Hall<T>>,
-    /// One for each lane, so that a job wakes one and not all.
+    /// One per lane, so that a job wakes only one lane.
     lanes: Vec<Condvar>,
     keeper: Condvar,
-    /// Notified when a lane reports on a closed scheduler.
+    /// Notified when a lane reports to a closed scheduler.
     over: Condvar,
     time: Box<dyn Fn() -> Time + Send + Sync>,
     wake: Box<dyn Fn() + Send + Sync>,
     stale_frames: Arc<AtomicU64>,
     begin: Instant,
-    /// The present thread of each lane, and the keeper; those that were given up are not joined.
+    /// The current thread of each lane, and the keeper. Abandoned threads are not joined.
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
 }
 
-/// What the lock holds.
+/// The state under the lock.
 struct Hall<T: Task> {
     scheduler: Scheduler<T>,
-    /// Lanes whose thread waits to be notified.
+    /// Lanes whose thread is waiting for a notification.
     idle: Vec<bool>,
     at_work: Vec<AtWork>,
-    /// Until when the keeper sleeps.
+    /// Time until which the keeper sleeps.
     keeper_until: Time,
     last: Time,
     over: bool,
-    /// Counts environments.
+    /// Counter of environments.
     environments: u64,
 }
 
 impl<T: Task> Worker<T> {
-    /// Starts lanes and keeper. `time` says what time it is; it is called under a lock, and must not
-    /// call the worker. `wake` is called, by any thread and without a lock, after results
-    /// are there to be received; it must not block.
+    /// Starts the lanes and the keeper. `time` returns the current time; it is called under a lock
+    /// and must not call the worker. `wake` is called when results are ready to be received, by any
+    /// thread and without a lock; it must not block.
     ///
-    /// Build the environment without the scheme's own check of its results
+    /// Build the environment without the scheme's own verification of its results
     /// ([`alphorn_scheme::Env::with_self_verify`]): the worker verifies what it delivers.
     ///
     /// # Errors
     ///
-    /// If no thread can be started.
+    /// If a thread cannot be started.
     ///
     /// # Panics
     ///
-    /// If the configuration has no lane.
+    /// If the configuration has no lanes.
     pub fn start(
         env: T::Env,
         config: WorkerConfig,
@@ -114,7 +115,7 @@ impl<T: Task> Worker<T> {
             threads: Mutex::new((0..lanes).map(|_| None).collect()),
             config,
         });
-        // From here on an error ends the threads that there are.
+        // From here on an error stops the threads already started.
         let worker = Self {
             shared: shared.clone(),
         };
@@ -128,7 +129,7 @@ impl<T: Task> Worker<T> {
         Ok(worker)
     }
 
-    /// Announces a session, or renews its bounds.
+    /// Opens a session, or updates its bounds.
     ///
     /// # Errors
     ///
@@ -141,17 +142,17 @@ impl<T: Task> Worker<T> {
         opened
     }
 
-    /// Takes a job. One that waits for the same role and group is replaced (it ends
-    /// `Superseded`); if the queue is full, the worst job of the oldest slot gives way to a better
-    /// one (it ends `Refused`).
+    /// Accepts a job. A waiting job with the same role and group is replaced (it ends as
+    /// `Superseded`). If the queue is full, the worst job of the oldest slot is dropped for a
+    /// better one (it ends as `Refused`).
     ///
     /// # Errors
     ///
-    /// [`SubmitError`]; nothing is reported of the job then.
+    /// [`SubmitError`]; no result is reported for the job in that case.
     pub fn submit(&self, request: Request<T>) -> Result<JobId, SubmitError> {
         let env = self.shared.lock().scheduler.env();
         let bounds = request.with(());
-        // Outside of the lock: a scheme may have to look at every input.
+        // Outside the lock: a scheme may have to look at every input.
         let load = Load::new(Arc::new(request.work), env);
         let request = bounds.with(load);
         let mut hall = self.shared.lock();
@@ -161,7 +162,7 @@ impl<T: Task> Worker<T> {
         taken
     }
 
-    /// Ends the jobs of a session: those that wait are cancelled, those that run asked to stop.
+    /// Ends the jobs of a session: waiting jobs are cancelled, running ones are asked to stop.
     pub fn cancel(&self, session: SessionId) {
         let mut hall = self.shared.lock();
         let at = self.shared.at(&mut hall);
@@ -169,27 +170,28 @@ impl<T: Task> Worker<T> {
         self.shared.release(hall);
     }
 
-    /// The next job that has ended, in the order of their ends.
+    /// Returns the next job that has ended, in the order in which they ended.
     pub fn try_recv(&self) -> Option<Finished<T::Output>> {
         self.shared.lock().scheduler.receive()
     }
 
-    /// The jobs that run now, by lane: for whoever shows their progress.
+    /// Returns the running jobs by lane, for progress displays.
     pub fn running(&self) -> Vec<Running> {
         let mut hall = self.shared.lock();
         let at = self.shared.at(&mut hall);
         hall.scheduler.at_work(at)
     }
 
-    /// How the worker is.
+    /// Returns the worker's status.
     pub fn status(&self) -> Status {
         let mut status = self.shared.lock().scheduler.status();
         status.counts.stale_frames = self.shared.stale_frames.load(Ordering::Relaxed);
         status
     }
 
-    /// Replaces the environment, for example when the key table of an epoch is ready. Jobs that run
-    /// keep theirs. `setup` replaces what children make theirs of; children of the old one end.
+    /// Replaces the environment, for example when the key table of an epoch is ready. Running jobs
+    /// keep theirs. `setup` replaces the data from which children build theirs; children with the
+    /// old one end.
     pub fn replace_env(&self, env: T::Env, setup: Option<Arc<[u8]>>) {
         let mut hall = self.shared.lock();
         hall.environments += 1;
@@ -201,14 +203,14 @@ impl<T: Task> Worker<T> {
         let old = hall.scheduler.env();
         hall.scheduler.set_env(Arc::new(env));
         drop(hall);
-        // Key tables are large: not under the lock.
+        // Key tables are large: do not drop them under the lock.
         drop(old);
     }
 
-    /// Takes nothing more, cancels what waits, asks what runs to stop, and waits for that at most
-    /// `grace`. Then children are killed, and jobs of threads that still run end `Cancelled`; such a
-    /// thread ends with its job. What has ended can be received afterwards. True if every lane came
-    /// back.
+    /// Stops accepting jobs, cancels waiting ones, asks running ones to stop, and waits for them
+    /// for at most `grace`. Then children are killed, and jobs of threads that still run end as
+    /// `Cancelled`; such a thread ends with its job. Finished jobs can still be received
+    /// afterwards. Returns true if every lane returned.
     pub fn shutdown(&self, grace: Duration) -> bool {
         let shared = &self.shared;
         let mut hall = shared.lock();
@@ -244,7 +246,7 @@ impl<T: Task> Worker<T> {
         let threads = std::mem::take(&mut *lock(&shared.threads));
         if all_back {
             for thread in threads.into_iter().flatten() {
-                // Its panics are caught; one that got through has ended it.
+                // Its panics are caught; one that escaped has ended the thread.
                 let _ = thread.join();
             }
         }
@@ -253,7 +255,7 @@ impl<T: Task> Worker<T> {
 }
 
 impl<T: Task> Drop for Worker<T> {
-    /// As [`Worker::shutdown`] without grace.
+    /// Like [`Worker::shutdown`] with zero grace.
     fn drop(&mut self) {
         self.shutdown(Duration::ZERO);
     }
@@ -264,7 +266,7 @@ impl<T: Task> Shared<T> {
         lock(&self.hall)
     }
 
-    /// The time, which never goes back.
+    /// Returns the current time, which never goes backwards.
     fn at(&self, hall: &mut Hall<T>) -> At {
         hall.last = hall.last.max((self.time)());
         At {
@@ -273,7 +275,7 @@ impl<T: Task> Shared<T> {
         }
     }
 
-    /// Wakes whom the state concerns, unlocks, and says that results came.
+    /// Wakes the affected threads, unlocks, and signals new results.
     fn release(&self, mut hall: MutexGuard<'_, Hall<T>>) {
         self.rouse(&mut hall);
         let at = self.at(&mut hall);
@@ -288,7 +290,7 @@ impl<T: Task> Shared<T> {
         }
     }
 
-    /// Wakes an idle lane of each kind if something waits; a lane that takes a job does so again.
+    /// Wakes an idle lane of each kind if jobs wait; a lane that takes a job does the same.
     fn rouse(&self, hall: &mut Hall<T>) {
         if !hall.scheduler.has_work() {
             return;
@@ -323,7 +325,7 @@ impl<T: Task> Shared<T> {
         Ok(())
     }
 
-    /// A lane's thread: one job after the other.
+    /// The thread of a lane: runs one job after another.
     fn work(&self, lane: usize, thread: u64, mut bench: Bench<T>) {
         let mut hall = self.lock();
         loop {
@@ -345,7 +347,8 @@ impl<T: Task> Shared<T> {
                 Turn::Work(order) => {
                     self.release(hall);
                     let report = bench.run(&order);
-                    // The task may be large: freed before the lock is taken, if this is the last.
+                    // The task may be large. If this is the last reference, free it before taking
+                    // the lock.
                     drop(order);
                     let mut hall = self.lock();
                     let at = self.at(&mut hall);
@@ -358,7 +361,7 @@ impl<T: Task> Shared<T> {
         }
     }
 
-    /// The keeper's thread: deadlines, and lanes that give no sign of life.
+    /// The keeper's thread: handles deadlines and unresponsive lanes.
     fn keep(self: Arc<Self>) {
         let hang_after = Duration::from_millis(self.config.hang_after_ms);
         let tick = (hang_after / 4).clamp(TICK_MIN, TICK_MAX);
@@ -388,7 +391,7 @@ impl<T: Task> Shared<T> {
         }
     }
 
-    /// Kills the child of a job that hangs or does not stop, or gives up the thread of one that
+    /// Kills the child of a job that hangs or does not stop, or abandons the thread of a job that
     /// hangs in this process.
     fn end_hung(self: Arc<Self>, hung: &Hung<T>) {
         if !self.kill_child_of(hung) && hung.hangs {
@@ -399,8 +402,8 @@ impl<T: Task> Shared<T> {
                 return;
             }
             let thread = hall.scheduler.abandon(at, hung, name);
-            // Nobody waits for it at the end; under the lock, so that an end finds either the job or
-            // no thread of it.
+            // Shutdown does not wait for it. Done under the lock, so that shutdown finds either the
+            // job or no thread for it.
             if let Some(given_up) = lock(&self.threads).get_mut(hung.lane) {
                 *given_up = None;
             }
@@ -411,15 +414,17 @@ impl<T: Task> Shared<T> {
         }
     }
 
-    /// Starts another thread of a lane. Without one to be had the lane stays empty until the next try.
+    /// Starts another thread for a lane. If none can be started, the lane stays empty until the
+    /// next try.
     fn replace_lane(self: &Arc<Self>, lane: usize, thread: u64) {
         if self.clone().start_lane(lane, thread).is_err() {
             self.lock().scheduler.vacate(lane);
         }
     }
 
-    /// Kills the child that works for a job, if one does. All of it under the lock: a lane that has
-    /// reported the job meanwhile may have a child at work on the next one, which nothing is held against.
+    /// Kills the child that works on a job, if one does. All under the lock: a lane that has
+    /// reported the job in the meantime may have a child working on the next one, which must not be
+    /// affected.
     fn kill_child_of(&self, hung: &Hung<T>) -> bool {
         let mut hall = self.lock();
         let kills = hall.scheduler.still_runs(hung) && hall.at_work[hung.lane].kill();

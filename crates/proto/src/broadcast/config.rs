@@ -5,29 +5,29 @@ use super::policy::{Policy, PolicyChoice};
 use crate::rlnc::{PAYLOAD_BYTES_MAX, Subject};
 use thiserror::Error;
 
-/// Most peers of a machine; they are numbered below.
+/// Maximum number of peers; peers are numbered below this.
 pub const PEERS_MAX: u16 = 1024;
-/// Most broadcasts alive at a time, whatever the configuration.
+/// Maximum number of live broadcasts, whatever the configuration.
 pub(crate) const LIVE_MAX: u16 = 1024;
-/// Most pieces on the way to one peer, whatever the configuration.
+/// Maximum number of pieces in flight to one peer, whatever the configuration.
 pub const SENDS_IN_FLIGHT_MAX: u8 = 8;
-/// Most bytes of a header's authenticator, whatever the configuration.
+/// Maximum size of a header's authenticator in bytes, whatever the configuration.
 pub const AUTH_BYTES_MAX: u16 = 32 << 10;
 
-/// Payloads of memory that a machine must have at least: the cuts of [`Policy`] take up to eleven.
+/// Minimum memory of a state machine, in payloads: the cuts of [`Policy`] take up to eleven.
 const PAYLOADS_PER_BROADCAST: u64 = 16;
-/// Of its memory one part in so many is for headers that wait.
+/// One part in this many of the memory is for waiting headers.
 const GATE_PART: u64 = 16;
 
-/// A piece is late after so many times what the uplink takes at most until it has left: others share
-/// it, and bytes of a piece are not all that is sent.
+/// A piece is late after this many times the maximum time for the uplink to send it. The uplink is shared, and piece
+/// bytes are not all that is sent.
 const LATE_TIMES: u64 = 4;
 
-/// Which broadcasts are due: the table of duties, as the driver knows it.
+/// The table of duties as the driver knows it: which broadcasts are due.
 ///
-/// Asked once for each new header, before any signature is checked.
+/// Queried once for each new header, before any signature is checked.
 pub trait Schedule: Send + Sync {
-    /// Whether the source of `subject` has that duty now.
+    /// Whether the source of `subject` currently has that duty.
     fn is_scheduled(&self, subject: &Subject) -> bool;
 }
 
@@ -39,104 +39,102 @@ impl<F: Fn(&Subject) -> bool + Send + Sync> Schedule for F {
 
 /// What a source hides from its neighbours.
 ///
-/// It protects against one curious neighbour that reads fields. It does not protect against
-/// neighbours that compare what they got (a relay of rank one shows them equal rows, the source
-/// different ones), against timing, or against whoever sees all links. Nor against one that lies: the source
-/// says that it needs nothing when the first peer does, and a relay only when it is complete. Before as
-/// many pieces have left as are needed such a claim is false for sure and changes nothing; one after that
-/// makes a source speak earlier than a relay would.
+/// It protects against a single curious neighbour that reads fields. It does not protect against neighbours that
+/// compare what they received (a relay of rank one shows them equal rows, the source different ones), against timing,
+/// or against an observer of all links. Nor does it protect against a neighbour that lies: the source says that it
+/// needs nothing when the first peer does, a relay only when it is complete. Until the number of pieces needed has been
+/// sent, such a claim is certainly false and changes nothing; a later one makes a source speak earlier than a relay
+/// would.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourcePrivacy {
     /// Nothing: true hop and rank.
     None,
-    /// First hop from {1, 2}; in the first chunk to a peer the rank and the row of a relay of rank
-    /// one, later those of a relay whose rank rises. A hop of one is said by sources alone, so half
-    /// of the broadcasts are hidden, and the other half are not.
+    /// First hop drawn from {1, 2}. The first chunk to a peer has the rank and row of a relay of rank one; later chunks
+    /// have those of a relay whose rank rises. Only sources send a hop of one, so half of the broadcasts are hidden and
+    /// the other half are not.
     #[default]
     Blend,
-    /// All pieces of a generation go to one peer, which acts as the source. All nodes of a network
-    /// must be configured so, or the peer treats the pieces as any others.
+    /// All pieces of a generation go to one peer, which acts as the source. All nodes of a network must use this
+    /// setting, or the peer treats the pieces like any others.
     Stem,
 }
 
 /// Parameters of a [`Broadcast`](super::Broadcast).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Network, and bounds of messages.
+    /// Network, and message bounds.
     pub limits: Limits,
-    /// Bytes of a payload, at most.
+    /// Maximum payload size in bytes.
     pub payload_bytes_max: u32,
-    /// Whether pieces are sent on; without, the node is a leaf that only receives and publishes.
+    /// Whether pieces are forwarded. If not, the node is a leaf that only receives and publishes.
     pub relay: bool,
-    /// How far pieces are pushed, and how payloads are cut: with `reference_uplink_bps` and
-    /// `reference_latency_ns` the same on all nodes of a network, or they refuse each other's headers.
+    /// How far pieces are pushed and how payloads are split. Together with `reference_uplink_bps` and
+    /// `reference_latency_ns` this must be the same on all nodes of a network, or they reject each other's headers.
     pub policy: PolicyChoice,
-    /// Uplink of this node, bits a second.
+    /// Uplink of this node in bits per second.
     pub uplink_bps: u64,
-    /// Uplink for which policies are made, bits a second.
+    /// Uplink that the policies assume, in bits per second.
     pub reference_uplink_bps: u64,
-    /// One-way latency for which policies are made, nanoseconds.
+    /// One-way latency that the policies assume, in nanoseconds.
     pub reference_latency_ns: u64,
     /// What the source hides.
     pub source_privacy: SourcePrivacy,
-    /// Peers, at most; they are numbered below.
+    /// Maximum number of peers; they are numbered below this.
     pub peers_max: u16,
-    /// Places that this node deals to its peers, see [`Place`](super::Place): as many as it seeks to
-    /// have, at most [`PEERS_MAX`]. Peers beyond have none.
+    /// Number of places that this node assigns to its peers, see [`Place`](super::Place): its target number of peers,
+    /// at most [`PEERS_MAX`]. Further peers have none.
     pub places: u16,
-    /// Broadcasts alive, at most, without the second headers of their subjects. Where they or their
-    /// bytes would be more, those of the greatest kind ([`Subject::kind`]) give way first, and of it
-    /// those of the source that has most, then those of the peers that carry most that are not complete.
+    /// Maximum number of live broadcasts, not counting second headers of their subjects. If they or their bytes would
+    /// exceed the bound, those of the greatest kind ([`Subject::kind`]) are evicted first, then those of the source
+    /// with the most, then incomplete ones of the peers that carry the most.
     pub live_max: u16,
-    /// Broadcasts of one (kind, slot, source, index) alive, at most: the second is evidence.
+    /// Maximum number of live broadcasts per (kind, slot, source, index): the second is evidence.
     pub live_subject_max: u8,
-    /// Bytes that all live broadcasts and the headers that wait may take. A sixteenth is for the latter:
-    /// where they are more, the newest of the peer that has most gives way. The rest is for broadcasts: one
-    /// that could not have all that may be kept of it, even if others give way, is not taken.
+    /// Maximum bytes used by all live broadcasts and waiting headers. A sixteenth is for the latter: beyond it, the
+    /// newest header of the peer with the most is evicted. The rest is for broadcasts. A broadcast whose maximum memory
+    /// would not be available even after evicting others is not accepted.
     pub memory_bytes_max: u64,
-    /// Messages without header that wait, of one peer and of all, at most.
+    /// Maximum number of waiting messages without a header, per peer and in total.
     pub orphans_peer_max: u8,
     /// See [`Config::orphans_peer_max`].
     pub orphans_max: u16,
-    /// Nanoseconds that a message waits for its header.
+    /// Time in nanoseconds that a message waits for its header.
     pub orphan_ttl_ns: u64,
-    /// A piece that has waited so long for its header has its sender asked for it, in ns.
+    /// Time in nanoseconds that a piece waits before its sender is asked for the header.
     pub header_after_ns: u64,
-    /// Pieces in one verification, at most.
+    /// Maximum number of pieces per verification.
     pub verify_batch_max: u8,
-    /// Unverified pieces of one peer and broadcast, at most. An honest peer sends several in a row;
-    /// all that wait of a broadcast are at most two payloads, because only what may raise the rank
-    /// waits.
+    /// Maximum number of unverified pieces per peer and broadcast. An honest peer sends several in a row. All waiting
+    /// pieces of a broadcast take at most two payloads, because only pieces that may raise the rank wait.
     pub unverified_peer_max: u8,
-    /// Pieces on the way to one peer, at most: each is answered by a
-    /// [`SendReady`](super::Input::SendReady).
+    /// Maximum number of pieces in flight to one peer. Each is answered by a [`SendReady`](super::Input::SendReady).
     pub sends_in_flight_peer_max: u8,
-    /// Pieces on the way to all peers take the uplink for at most so long, but for the first;
-    /// nanoseconds. What did not leave in four times so long as it should is late, and not counted:
-    /// a peer that does not read takes no other's room for longer.
+    /// Maximum time in nanoseconds for which pieces in flight to all peers occupy the uplink, not counting the first. A
+    /// piece that has not left after four times its expected time is late and no longer counted: a peer that does not
+    /// read occupies others' capacity no longer than that.
     pub sends_in_flight_ns: u64,
-    /// Nanoseconds between two RANK messages to a peer, at least.
+    /// Minimum time in nanoseconds between two RANK messages to a peer.
     pub feedback_interval_ns: u64,
-    /// Nanoseconds without a new piece after which pieces are asked for. Longer than a hop, or every
-    /// node asks between two bursts for what is on its way to it.
+    /// Nanoseconds without a new piece after which pieces are requested. It must be longer than a hop, or every node
+    /// requests, between two bursts, what is already in flight to it.
     pub need_after_quiet_ns: u64,
-    /// Peers asked at a time.
+    /// Number of peers asked at a time.
     pub need_peers: u8,
-    /// Rounds of asking without a new piece, at most; each waits twice as long as the one before.
+    /// Maximum number of request rounds without a new piece. Each waits twice as long as the previous one.
     pub need_rounds_max: u8,
-    /// Pieces sent to one peer on request, at most, in multiples of all source chunks: so many before
-    /// this node has everything, and so many afterwards.
+    /// Maximum number of pieces sent to one peer on request, in multiples of all source chunks. The bound applies once
+    /// before this node has everything, and once more afterwards.
     pub need_generations_max: u8,
-    /// Nanoseconds from the header to the end of a broadcast.
+    /// Lifetime of a broadcast in nanoseconds, starting at its header.
     pub broadcast_ttl_ns: u64,
-    /// Combinations of at most so many elements (rows times elements) are drawn by the machine
-    /// itself, larger ones by a job: 2^16 take 0.16 ms (EPYC Zen 4, AVX-512), without vectors 1 ms.
+    /// Combinations of at most this many elements (rows times elements) are drawn by the state machine itself, larger
+    /// ones by a job. 2^16 take 0.16 ms (EPYC Zen 4, AVX-512), or 1 ms without vectors.
     pub draw_elements_max: u32,
 }
 
 impl Default for Config {
-    /// The table of the specification, with two slots of 12 s as the life of a broadcast, 50
-    /// Mbit/s up (EIP-7870's full node) and 70 ms.
+    /// The table of the specification, with a lifetime of two slots of 12 s, 50 Mbit/s up (EIP-7870's full node) and 70
+    /// ms.
     fn default() -> Self {
         Self {
             limits: Limits {
@@ -174,7 +172,7 @@ impl Default for Config {
     }
 }
 
-/// A parameter out of range.
+/// A parameter that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A number beyond its bounds.
@@ -184,9 +182,9 @@ pub enum ConfigError {
         name: &'static str,
         /// Its value.
         value: u64,
-        /// Least legal value.
+        /// Minimum legal value.
         min: u64,
-        /// Greatest legal value.
+        /// Maximum legal value.
         max: u64,
     },
 }
@@ -209,7 +207,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The first that is out of its bounds, with the bounds.
+    /// The first parameter that is out of bounds, with the bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
         /// Checks a field under its name.
         macro_rules! within {
@@ -241,12 +239,12 @@ impl Config {
         within!(self.need_rounds_max, 0, 32_u64)?;
         within!(self.need_generations_max, 0, 16_u64)?;
         within!(self.broadcast_ttl_ns, 1, hour_ns)?;
-        // One of the longest payload, whatever the policy.
+        // For one broadcast of the longest payload, whatever the policy.
         let least = u64::from(self.payload_bytes_max) * PAYLOADS_PER_BROADCAST;
         within!(self.memory_bytes_max, least, u64::MAX)
     }
 
-    /// The policy for a payload of `len` bytes, scaled to the own uplink.
+    /// Returns the policy for a payload of `len` bytes, scaled to this node's uplink.
     pub fn policy_for(&self, len: u32) -> Policy {
         let policy = match self.policy {
             PolicyChoice::Fixed(policy) => policy,
@@ -257,23 +255,23 @@ impl Config {
         policy.scaled(self.uplink_bps, self.reference_uplink_bps)
     }
 
-    /// Bytes on the way to all peers, at most, beyond which only the first piece is sent.
+    /// Maximum bytes in flight to all peers; beyond it only the first piece is sent.
     pub(super) fn in_flight_bytes_max(&self) -> u64 {
         let bits = u128::from(self.uplink_bps) * u128::from(self.sends_in_flight_ns);
         u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
     }
 
-    /// Bytes that headers may take which wait to be verified.
+    /// Maximum bytes used by headers waiting for verification.
     pub(super) fn gate_bytes_max(&self) -> u64 {
         self.memory_bytes_max / GATE_PART
     }
 
-    /// Bytes that live broadcasts may take.
+    /// Maximum bytes used by live broadcasts.
     pub(super) fn live_bytes_max(&self) -> u64 {
         self.memory_bytes_max - self.gate_bytes_max()
     }
 
-    /// Nanoseconds after which so many bytes on the way to a peer are late.
+    /// Nanoseconds after which this many bytes in flight to a peer are late.
     pub(super) fn late_after_ns(&self, bytes: u32) -> u64 {
         let own_ns = u128::from(bytes) * 8_000_000_000 / u128::from(self.uplink_bps);
         let own_ns = u64::try_from(own_ns).unwrap_or(u64::MAX);

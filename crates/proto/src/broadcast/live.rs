@@ -1,4 +1,4 @@
-//! What is kept of one broadcast.
+//! State of one broadcast.
 
 use super::config::Config;
 use super::message::Announce;
@@ -12,104 +12,103 @@ use std::sync::Arc;
 /// Index of a peer, below `peers_max`.
 pub(super) type PeerIndex = u16;
 
-/// Quiet times for which new pieces put a request off, and their times on the uplink: a quiet time is
-/// longer than a hop, and no network has so many.
+/// Maximum number of quiet times by which new pieces may delay a request, plus this many times the uplink time of a
+/// piece for each. A quiet time is longer than a hop, and no network has this many hops.
 pub(super) const NEED_SLACK: u64 = 8;
 
-/// How far a broadcast has come; never backward. (A header that is not verified yet is no
-/// broadcast, see `gate`.)
+/// Progress of a broadcast, never backwards. (A header that is not yet verified is not a broadcast, see `gate`.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Pieces are missing.
     Collecting,
-    /// Full rank, the payload is not checked yet.
+    /// Full rank; the payload is not verified yet.
     Decoding,
-    /// The payload is here.
+    /// The payload has been recovered.
     Decoded,
-    /// The source committed to no payload.
+    /// The source did not commit to a payload.
     Invalid,
 }
 
-/// What a broadcast knows of a peer, whatever the generation.
+/// What a broadcast knows about a peer, independent of the generation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Link {
-    /// It knows the header: it was sent it, or spoke of the broadcast.
+    /// The peer knows the header: it received it from this node, or sent a message about the broadcast.
     pub(super) header: bool,
-    /// It spoke of the broadcast.
+    /// It sent a message about the broadcast.
     pub(super) carries: bool,
     /// It needs nothing more.
     pub(super) done: bool,
-    /// Its pieces are not taken any more: more of them added nothing than an honest peer sends.
+    /// Its pieces are no longer accepted: it sent more useless ones than an honest peer would.
     pub(super) demoted: bool,
-    /// Its pieces are not taken until it is asked for some: so far nearly none added anything, which is no
-    /// fault of it.
+    /// Its pieces are not accepted until it is asked for some: so far nearly none were useful, through no fault of its
+    /// own.
     pub(super) muted: bool,
-    /// It was told the rank here, so that it could know what adds nothing.
+    /// It was sent the rank of this node, so it could know what is useless.
     pub(super) told: bool,
-    /// It sent a piece although everything was here.
+    /// It sent a piece after this node was complete.
     pub(super) surplus: bool,
-    /// It was told that nothing more is needed here.
+    /// It was informed that this node needs nothing more.
     pub(super) told_done: bool,
     /// It asked for the header.
     pub(super) asked: bool,
     /// It was reported for sending too much.
     pub(super) reported: bool,
-    /// Pieces of it that wait for verification.
+    /// Number of its pieces waiting for verification.
     pub(super) unverified: u8,
-    /// Pieces received.
+    /// Number of pieces received.
     pub(super) received: u16,
-    /// Those of them that were new, and those that added nothing although something was missing.
+    /// How many of them were new, and how many were useless while something was missing.
     pub(super) innovative: u16,
     pub(super) dependent: u16,
-    /// It is not muted before so many added nothing: those under way when it was asked tell nothing.
+    /// It is not muted before this many pieces were useless. Those in flight when it was asked prove nothing.
     pub(super) heard_until: u16,
-    /// Pieces sent on request.
+    /// Number of pieces sent on request.
     pub(super) answered: u16,
 }
 
-/// What a broadcast knows of a peer and one generation.
+/// What a broadcast knows about a peer and one generation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// Pieces sent to it, and new pieces received from it: together they cannot exceed the rank
-    /// here, because both lie in both spans.
+    /// Pieces sent to it, and new pieces received from it. Together they cannot exceed the rank of this node, because
+    /// both lie in both spans.
     pub(super) sent: u16,
     pub(super) innovative: u16,
-    /// The rank that it claimed.
+    /// The rank it claimed.
     pub(super) rank: u16,
-    /// Pieces that it asked for and waits for.
+    /// Pieces it requested and is waiting for.
     pub(super) owed: u16,
-    /// Pieces that it was asked for.
+    /// Pieces requested from it.
     pub(super) asked: u16,
-    /// It was sent the anchor.
+    /// The anchor was sent to it.
     pub(super) anchor: bool,
 }
 
-/// One generation: what is verified, and what is still to be sent.
+/// One generation: what is verified, and what remains to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Flow<C: Coding> {
     pub(super) anchor: Option<C::Anchor>,
     pub(super) rank: u16,
     /// Hop that pieces of the burst carry.
     pub(super) burst_hop: u8,
-    /// Hop that pieces carry for which credit pays.
+    /// Hop carried by pieces paid for by credit.
     pub(super) credit_hop: u8,
-    /// The burst waits for the rest of what the source sends in a row.
+    /// The burst waits for the rest of the source's run.
     pub(super) gathering: bool,
-    /// Pieces of the burst that are not sent yet.
+    /// Pieces of the burst not sent yet.
     pub(super) burst_owed: u32,
-    /// The burst goes to so many peers, the first in order.
+    /// The burst goes to this many peers, the first in order.
     pub(super) burst_peers: u32,
-    /// A peer may get more than one piece of the burst: that of a source.
+    /// A peer may get more than one piece of the burst. Set for the burst of a source.
     pub(super) burst_repeats: bool,
-    /// Thousandths of pieces that credit pays for and are not sent yet.
+    /// Credit in thousandths of a piece, not sent yet.
     pub(super) credit_milli: u32,
-    /// No peer can take a piece until something changes.
+    /// No peer can accept a piece until something changes.
     pub(super) stuck: bool,
-    /// Where in the order of peers the round goes on.
+    /// Position in the peer order where the round continues.
     pub(super) cursor: u32,
 }
 
-/// A piece that waits for verification, and who sent it.
+/// A piece waiting for verification, with its sender.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting<P> {
     pub(super) from: PeerIndex,
@@ -117,7 +116,7 @@ pub(super) struct Waiting<P> {
     pub(super) hop: u8,
 }
 
-/// Counts of a broadcast on one node.
+/// Counters of a broadcast on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
     /// Pieces that raised the rank.
@@ -130,87 +129,86 @@ pub(crate) struct Stats {
     pub(crate) batches: u32,
 }
 
-/// The most bytes that is kept of a broadcast at a time.
+/// Maximum bytes kept for a broadcast at a time.
 pub(super) fn memory_bytes(header: &Header) -> u64 {
     let each = header.piece_memory_bytes();
     let needed = u64::from(header.chunks) * u64::from(header.generations);
     let pieces = match header.strategy {
-        // What is accepted or may raise the rank, with what is held behind it or waits for commitments:
-        // of one generation each. When all is there, what was accepted and what comes of it.
+        // Accepted pieces or pieces that may raise the rank, plus those held behind them or waiting for commitments:
+        // one generation each. Once complete, the accepted pieces and the result.
         Strategy::Rlnc => 2 * needed,
-        // Each shard may wait once, and as many as are needed are held behind them. When all is there,
-        // those, the padded payload, and every shard.
+        // Each shard may wait once, with as many as are needed held behind them. Once complete, those, the padded
+        // payload, and every shard.
         Strategy::Rs => u64::from(header.shards_total) + 2 * needed,
     };
     pieces * each + header.span_memory_bytes() + u64::from(header.len)
 }
 
-/// A broadcast whose header is verified.
+/// A broadcast with a verified header.
 #[derive(Debug)]
 pub(super) struct Live<C: Coding> {
     pub(super) id: Id,
     pub(super) header: Arc<Header>,
     pub(super) announce: Arc<Announce<C>>,
-    /// How far the orders of places are turned.
+    /// Rotation of the place orders.
     pub(super) turn: Turn,
     pub(super) phase: Phase,
     /// This node is the source.
     pub(super) own: bool,
-    /// The second header of its subject: nothing of it is taken or sent but the header.
+    /// Second header of its subject: only the header is accepted or sent.
     pub(super) convicted: bool,
     pub(super) expires: Time,
     pub(super) policy: Policy,
     pub(super) decoder: Arc<C::Decoder>,
-    /// Generations that are complete.
+    /// Number of complete generations.
     pub(super) full: u16,
     pub(super) flows: Vec<Flow<C>>,
     pub(super) links: Vec<Link>,
-    /// Peers that spoke of it.
+    /// Number of peers that sent messages about it.
     pub(super) carriers: u16,
-    /// Peer by peer the generations, or empty while no peer is known.
+    /// Generations by peer; empty while no peer is known.
     pub(super) shares: Vec<Share>,
-    /// The peers in the order in which they are served, and how many come before this node in the
-    /// order of each.
+    /// The peers in service order, and this node's rank in the order of each.
     pub(super) order: Vec<PeerIndex>,
     pub(super) ranks_there: Vec<u16>,
-    /// Shards held here, and peer by peer those it has; empty for the random linear code.
+    /// Shards held by this node, and by each peer; empty for the random linear code.
     pub(super) held_shards: Vec<u64>,
     pub(super) peer_shards: Vec<u64>,
-    /// How often each shard was sent, and its place in the order of ties.
+    /// How often each shard was sent, and its position in the tie order.
     pub(super) shard_sends: Vec<u16>,
     pub(super) shard_ties: Vec<u16>,
     pub(super) queue: Vec<Waiting<C::Piece>>,
     pub(super) held: Vec<Waiting<C::Piece>>,
-    /// Pieces of generations whose commitments have not come.
+    /// Pieces of generations whose commitments have not arrived.
     pub(super) unanchored: Vec<Waiting<C::Piece>>,
-    /// Something that waited was dropped: after the batch under way the rest is offered again.
+    /// A waiting piece was dropped: after the current batch the rest is offered again.
     pub(super) sort_out: bool,
-    /// The batch that is verified: its job and its pieces.
+    /// The batch being verified: its job and its pieces.
     pub(super) verifying: Option<(u64, Vec<Waiting<C::Piece>>)>,
     pub(super) batches: u64,
-    /// Requests that wait to be answered.
+    /// Requests waiting to be answered.
     pub(super) answers: Vec<(PeerIndex, u16)>,
     pub(super) answers_stuck: bool,
-    /// When to ask for pieces, and how often that was done without success.
+    /// When to request pieces, and how often that was done without success.
     pub(super) need_at: Time,
-    /// New pieces put that off until then, at most.
+    /// Latest time to which new pieces can delay that.
     pub(super) need_by: Time,
     pub(super) need_rounds: u8,
     pub(super) need_cursor: u32,
-    /// Bursts that wait go at that time.
+    /// Time at which waiting bursts are sent.
     pub(super) burst_at: Time,
-    /// Decoding is tried again at that time, and how often it was begun.
+    /// Time at which decoding is retried, and number of attempts so far.
     pub(super) decode_at: Time,
     pub(super) decodes: u8,
-    /// RANK is due at that time.
+    /// Time at which RANK is due.
     pub(super) rank_at: Time,
-    /// No RANK before that time.
+    /// Earliest time for the next RANK.
     pub(super) rank_after: Time,
-    /// This node hides that it is the source: it says DONE only after somebody else did.
+    /// This node hides that it is the source: it sends DONE only after another peer did.
     pub(super) coy: bool,
-    /// This node claims in its pieces to be a relay.
+    /// This node's pieces claim that it is a relay.
     pub(super) blend: bool,
-    /// The peer that acts as the source for this one, and whether this one does for another.
+    /// The peer acting as the source for this node, and whether this node does so for another.
     pub(super) stem: Option<PeerIndex>,
     pub(super) stem_of: bool,
     pub(super) stats: Stats,
@@ -293,7 +291,7 @@ impl<C: Coding> Live<C> {
         }
     }
 
-    /// Source chunks of a generation, or data shards.
+    /// Number of source chunks of a generation, or of data shards.
     #[inline]
     pub(super) fn needed(&self) -> u16 {
         self.header.chunks
@@ -304,7 +302,7 @@ impl<C: Coding> Live<C> {
         self.full == self.header.generations
     }
 
-    /// The link to a peer; grows the tables up to it.
+    /// Returns the link to a peer, growing the tables up to it.
     #[inline]
     pub(super) fn link(&mut self, peer: PeerIndex) -> &mut Link {
         if usize::from(peer) >= self.links.len() {
@@ -313,7 +311,7 @@ impl<C: Coding> Live<C> {
         &mut self.links[usize::from(peer)]
     }
 
-    /// The link to a peer that spoke of the broadcast.
+    /// Returns the link to a peer that sent a message about the broadcast.
     #[inline]
     pub(super) fn spoke(&mut self, peer: PeerIndex) -> &mut Link {
         let link = self.link(peer);
@@ -332,21 +330,21 @@ impl<C: Coding> Live<C> {
         self.peer_shards.resize(count * self.held_shards.len(), 0);
     }
 
-    /// What is known of a peer and a generation; the link must have been touched.
+    /// Returns what is known of a peer and a generation. The link must have been touched.
     #[inline]
     pub(super) fn share(&mut self, peer: PeerIndex, generation: u16) -> &mut Share {
         let generations = self.flows.len();
         &mut self.shares[usize::from(peer) * generations + usize::from(generation)]
     }
 
-    /// The shards that a peer has, as far as is known; the link must have been touched.
+    /// Returns the shards that a peer is known to have. The link must have been touched.
     pub(super) fn shards_of(&mut self, peer: PeerIndex) -> &mut [u64] {
         let words = self.held_shards.len();
         let from = usize::from(peer) * words;
         &mut self.peer_shards[from..from + words]
     }
 
-    /// Forgets a peer, whose number may come back as another's.
+    /// Forgets a peer, whose number may be reused for another.
     pub(super) fn forget(&mut self, peer: PeerIndex) {
         if let Some(at) = self.order.iter().position(|&other| other == peer) {
             self.order.remove(at);
@@ -368,14 +366,14 @@ impl<C: Coding> Live<C> {
         self.shards_of(peer).fill(0);
     }
 
-    /// How many peers a burst goes to: those in whose order this node is among the first `burst`,
-    /// and not many more if many claim so.
+    /// Number of peers that a burst goes to: those in whose order this node is among the first `burst`, capped in case
+    /// many claim so.
     pub(super) fn burst_peers(&self, burst: u16) -> u32 {
         let count = self.ranks_there.partition_point(|&rank| rank < burst);
         count.min(2 * usize::from(burst)) as u32
     }
 
-    /// The earliest time at which something is due.
+    /// Earliest time at which something is due.
     #[inline]
     pub(super) fn due(&self) -> Time {
         self.expires

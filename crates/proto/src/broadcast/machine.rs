@@ -1,4 +1,4 @@
-//! The node: its peers, its broadcasts, and what happens to them.
+//! The node: its peers, its broadcasts, and the handling of inputs.
 
 mod gate;
 mod peers;
@@ -28,46 +28,46 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Broadcasts that ended and are remembered, in multiples of `live_max`, so that a late piece is no
-/// orphan, and that neither an old header nor another one of its subject opens anything.
+/// Number of ended broadcasts remembered, in multiples of `live_max`, so that a late piece is not an orphan, and
+/// neither an old header nor another header of its subject opens a new broadcast.
 const ENDED_PER_LIVE: usize = 4;
-/// Jobs of one decoding or one header at most: a job may be lost where a machine is busy.
+/// Maximum number of jobs per decoding or header: a job may be lost when a host is busy.
 const TRIES_MAX: u8 = 4;
-/// No peer: of a piece whose sender is gone.
+/// Placeholder for the sender of a piece when that peer is gone.
 const NOBODY: PeerIndex = PeerIndex::MAX;
 
-/// What a node knows of a peer beside its broadcasts.
+/// What a node knows about a peer, apart from its broadcasts.
 #[derive(Clone, Copy, Debug, Default)]
 struct PeerState {
     up: bool,
-    /// Nothing is taken from it and nothing sent to it until it is gone.
+    /// Nothing is accepted from it or sent to it until it disconnects.
     banned: bool,
-    /// Pieces on the way to it, and bytes of those that are not late.
+    /// Pieces in flight to it, and bytes of those that are not late.
     in_flight: u8,
     in_flight_bytes: u32,
-    /// When they are late, see [`Config::sends_in_flight_ns`].
+    /// When these become late, see [`Config::sends_in_flight_ns`].
     late_at: Option<Time>,
-    /// What it has among the orphans.
+    /// Number of its messages among the orphans.
     orphans: u8,
     notes: u8,
-    /// Where this node stands in its order.
+    /// This node's place in its order.
     place: Option<Place>,
-    /// Headers of it that wait for verification.
+    /// Number of its headers waiting for verification.
     headers: u8,
-    /// Headers of it that found no room since a broadcast ended or a peer left.
+    /// Number of its headers that found no room since a broadcast ended or a peer left.
     found_none: u16,
 }
 
-/// A broadcast that ended.
+/// A broadcast that has ended.
 #[derive(Clone, Copy, Debug)]
 struct Ended {
     id: Id,
     subject: Subject,
-    /// It only gave way to others, and comes back where there is room for so many bytes.
+    /// It was only evicted, and may return when this many bytes are free.
     gave_way: Option<u64>,
 }
 
-/// A job that runs, and what its result is for.
+/// A running job, and the purpose of its result.
 #[derive(Debug)]
 struct Pending<C: Coding> {
     seq: u64,
@@ -106,27 +106,27 @@ enum Task<C: Coding> {
 ///
 /// # Panics
 ///
-/// No message makes it panic. It allocates when a broadcast begins and for each new piece, not when
-/// a piece comes that is not needed any more.
+/// No message can make it panic. It allocates when a broadcast begins and for each new piece, but not for a piece that
+/// is no longer needed.
 pub struct Broadcast<C: Coding> {
     code: C,
     config: Arc<Config>,
     schedule: Arc<dyn Schedule>,
     secret: [u8; 32],
-    /// The places that are dealt to the peers, by number.
+    /// The places assigned to the peers, by number.
     places: Vec<u16>,
-    /// What is decided by chance.
+    /// Randomness for decisions.
     rng: ChaCha20Rng,
-    /// Factors of combinations. Apart, because codes take different amounts: so a model without data
-    /// decides what the real code decides.
+    /// Randomness for the factors of combinations. Separate because codes consume different amounts, so that a model
+    /// without data makes the same decisions as the real code.
     draws: ChaCha20Rng,
     ids: Vec<Id>,
     live: Vec<Live<C>>,
     peers: Vec<PeerState>,
-    /// Bytes of pieces on the way to all peers that are not late.
+    /// Bytes of pieces in flight to all peers that are not late.
     in_flight_bytes: u64,
     in_flight_bytes_max: u64,
-    /// When the next are, while there is no room for others.
+    /// When the next of them become late; valid while there is no room for others.
     late_due: Time,
     jobs: Vec<Pending<C>>,
     jobs_begun: u64,
@@ -135,23 +135,23 @@ pub struct Broadcast<C: Coding> {
     ended: VecDeque<Ended>,
     refused: Refused,
     out: VecDeque<Output<C>>,
-    /// The time of the last input.
+    /// Time of the last input.
     now: Time,
-    /// When the next deadline is, and whether it has to be looked for.
+    /// Time of the next deadline, and whether it must be recomputed.
     due: Time,
     due_changed: bool,
-    /// Whether something may be sent that could not before.
+    /// Whether something may now be sendable that was not before.
     wake: bool,
     /// Whose turn it is to send.
     turn: usize,
-    /// A burst comes before the next answer.
+    /// A burst goes before the next answer.
     burst_next: bool,
 }
 
 impl<C: Coding> Broadcast<C> {
-    /// A node without peers. Nodes share the configuration and the table of duties. `secret` keys the
-    /// weights of batches, the factors of combinations and the order of peers: nobody else may be
-    /// able to predict it (drawn at start by a node, from the seed of the run by the simulator).
+    /// Creates a node without peers. Nodes share the configuration and the table of duties. `secret` keys the weights
+    /// of batches, the factors of combinations and the order of peers. It must be unpredictable to others (drawn at
+    /// start by a node, derived from the run's seed by the simulator).
     ///
     /// # Panics
     ///
@@ -199,7 +199,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Takes an input. Time never goes back.
+    /// Handles an input. Time never goes backwards.
     pub fn handle(&mut self, now: Time, input: Input<C>) {
         self.now = now;
         match input {
@@ -213,8 +213,8 @@ impl<C: Coding> Broadcast<C> {
             Input::Deadline => self.on_deadline(now),
             Input::Malformed { from, reason } => {
                 match self.peer_index(from) {
-                    // All headers that are alive go to a new peer at once, which are more than may wait:
-                    // honest peers send them.
+                    // A new peer receives all live headers at once, which are more than may wait, so honest peers
+                    // exceed this budget.
                     Some(_) if reason == Reject::BudgetExceeded => self.refused.add(reason),
                     Some(peer) => self.refuse(peer, reason),
                     None => {}
@@ -239,25 +239,25 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// The next effect, none when all are drained.
+    /// Returns the next effect, or none when all are drained.
     #[inline]
     pub fn poll_output(&mut self) -> Option<Output<C>> {
         self.out.pop_front()
     }
 
-    /// When [`Input::Deadline`] is due; pulled after each input.
+    /// Time at which [`Input::Deadline`] is due. Polled after each input.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         let due = self.due.min(self.late_due);
         (due != Time::MAX).then_some(due)
     }
 
-    /// Reads bytes of a peer, for [`Input::Message`], as far as the peer may have them read: points are
-    /// dear to decode, so its budget is looked at before. To be handed in before the next is read.
+    /// Decodes bytes from a peer for [`Input::Message`], within the peer's budget: points are expensive to decode, so
+    /// the budget is checked first. Pass the result on before decoding the next message.
     ///
     /// # Errors
     ///
-    /// Why they are no message, or not one of this peer now, for [`Input::Malformed`].
+    /// For [`Input::Malformed`]: why the bytes are not a message, or not one allowed from this peer now.
     pub fn decode(&self, from: Peer, bytes: &[u8]) -> Result<Message<C>, Reject> {
         let Some(peer) = self.heard(from) else {
             return Err(Reject::Stranger);
@@ -266,11 +266,11 @@ impl<C: Coding> Broadcast<C> {
         Message::decode(bytes, &self.code, &self.config.limits, &known)
     }
 
-    /// The bytes of a message; none if its broadcast is over.
+    /// Encodes a message; none if its broadcast is over.
     pub fn encode(&self, message: &Message<C>) -> Option<Vec<u8>> {
         let header = match message {
             Message::Header(announce) => &announce.header,
-            // Who asks has no header yet.
+            // The sender of an ASK has no header yet.
             Message::Ask { id } => return Some(Message::<C>::encode_ask(id)),
             other => self.header(&other.id())?,
         };
@@ -282,18 +282,18 @@ impl<C: Coding> Broadcast<C> {
         self.schedule = schedule;
     }
 
-    /// What was refused so far.
+    /// Counts of rejections so far.
     pub fn refused(&self) -> &Refused {
         &self.refused
     }
 
-    /// Counts of a live broadcast.
+    /// Counters of a live broadcast.
     #[cfg(test)]
     pub(super) fn stats(&self, id: &Id) -> Option<&super::live::Stats> {
         self.find(id).map(|index| &self.live[index].stats)
     }
 
-    /// The signed header of a live broadcast as it is on the wire: what its source answers for.
+    /// The signed header of a live broadcast in wire form, for which its source is accountable.
     pub fn signed_header(&self, id: &Id) -> Option<Bytes> {
         let index = self.find(id)?;
         Some(self.live[index].announce.evidence())
@@ -306,19 +306,18 @@ impl<C: Coding> Broadcast<C> {
         Some(self.live[index].flows.iter().map(|flow| flow.rank))
     }
 
-    /// The broadcasts that are alive.
+    /// The live broadcasts.
     #[cfg(test)]
     pub(super) fn live_ids(&self) -> impl Iterator<Item = Id> {
         self.ids.iter().copied()
     }
 
-    /// How many broadcasts are alive, second headers of their subjects among them.
+    /// Number of live broadcasts, including second headers of their subjects.
     pub fn live_count(&self) -> usize {
         self.live.len()
     }
 
-    /// The most bytes that is kept of the broadcasts that are alive and of headers that wait, whatever
-    /// peers send.
+    /// Maximum bytes kept for the live broadcasts and waiting headers, whatever peers send.
     pub fn memory_bytes(&self) -> u64 {
         let kept = self.live.iter().filter(|live| !live.convicted);
         let live: u64 = kept.map(|live| memory_bytes(&live.header)).sum();
@@ -326,7 +325,7 @@ impl<C: Coding> Broadcast<C> {
         live + self.gate.memory_bytes(auth_bytes_max)
     }
 
-    /// Headers and messages without header that wait.
+    /// Number of waiting headers and of messages waiting for a header.
     pub fn waiting_count(&self) -> usize {
         self.gate.len() + self.orphans.len()
     }
@@ -371,7 +370,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// A message of a broadcast that is alive, and neither a header nor a piece.
+    /// Handles a message of a live broadcast that is neither a header nor a piece.
     fn on_control(&mut self, now: Time, index: usize, from: PeerIndex, message: Message<C>) {
         let live = &mut self.live[index];
         live.spoke(from);
@@ -388,12 +387,12 @@ impl<C: Coding> Broadcast<C> {
                 Ok(message) => self.on_message(now, from, message),
                 Err(reason) => self.refuse(from, reason),
             },
-            // Handled before.
+            // Handled above.
             Message::Header(_) | Message::Piece { .. } | Message::Ask { .. } => {}
         }
     }
 
-    /// Keeps a message until its header comes, if it may still come and there is room.
+    /// Keeps a message until its header arrives, if it still may and there is room.
     fn orphan(&mut self, now: Time, from: PeerIndex, message: Message<C>) {
         if let Err(reason) = self.may_come(&message.id()) {
             return self.refused.add(reason);
@@ -419,7 +418,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Hands the messages that waited for a header to its broadcast.
+    /// Passes the messages that waited for a header to its broadcast.
     fn adopt(&mut self, now: Time, id: &Id) {
         let peers = &mut self.peers;
         let adopted = self.orphans.take(id, |from, note| {
@@ -431,7 +430,7 @@ impl<C: Coding> Broadcast<C> {
             }
         });
         for (from, message) in adopted {
-            // An earlier one of the same peer may have had it banned.
+            // An earlier message of the same peer may have caused a ban.
             if !self.peers[usize::from(from)].banned {
                 self.on_message(now, from, message);
             }
@@ -508,7 +507,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// The time of a broadcast is over.
+    /// Ends a broadcast whose time is over.
     fn expire(&mut self, index: usize) {
         let live = &self.live[index];
         if !live.is_full() && !live.convicted {
@@ -522,8 +521,8 @@ impl<C: Coding> Broadcast<C> {
         self.room_may_be_found();
     }
 
-    /// Ends a broadcast and frees all that it holds; where it gave way and may come back, with the bytes
-    /// that it needs.
+    /// Ends a broadcast and frees everything it holds. If it was evicted and may return, `gave_way` is the number of
+    /// bytes it needs.
     fn close(&mut self, index: usize, gave_way: Option<u64>) {
         self.ids.swap_remove(index);
         let live = self.live.swap_remove(index);
@@ -545,7 +544,7 @@ impl<C: Coding> Broadcast<C> {
     }
 }
 
-/// A number below `bound`, even enough: bounds here are below 2^16, so the bias is below 2^-16.
+/// Returns a number below `bound`, nearly uniform: bounds here are below 2^16, so the bias is below 2^-16.
 fn below(bound: usize, rng: &mut ChaCha20Rng) -> usize {
     ((u64::from(rng.next_u32()) * bound as u64) >> 32) as usize
 }
@@ -577,7 +576,7 @@ impl<C: Coding> Known for Broadcast<C> {
     }
 }
 
-/// What a node knows, for reading what one of its peers sent.
+/// What a node knows, as seen when decoding a message from one of its peers.
 struct KnownTo<'a, C: Coding> {
     node: &'a Broadcast<C>,
     peer: PeerIndex,

@@ -13,8 +13,8 @@
 //! | 7 | NEED | id 32, generation u16, pieces u16 or the wanted shards, one bit each |
 //! | 8 | ASK | id 32 |
 //!
-//! All lengths but the authenticator's follow from the header, so every message but HEADER, DONE and
-//! ASK is read only where its header is known; what comes earlier is kept as bytes, see [`Unread`].
+//! All lengths except the authenticator's follow from the header. Every message but HEADER, DONE and ASK can therefore
+//! be read only if its header is known; earlier ones are kept as bytes, see [`Unread`].
 
 mod read;
 
@@ -25,10 +25,10 @@ use alphorn_scheme::Bytes;
 use alphorn_types::Writer;
 use std::sync::Arc;
 
-/// Bytes of the longest message: a chunk has up to 258 KiB, a shard 257.
+/// Size of the longest message in bytes: a chunk has up to 258 KiB, a shard 257.
 pub const MESSAGE_BYTES_MAX: usize = 320 << 10;
 
-/// Bytes of tag and id.
+/// Size of tag and id in bytes.
 pub(super) const HEAD_BYTES: u64 = 33;
 
 const TAG_HEADER: u8 = 1;
@@ -40,23 +40,23 @@ const TAG_DONE: u8 = 6;
 const TAG_NEED: u8 = 7;
 const TAG_ASK: u8 = 8;
 
-/// A signed header with what travels beside it.
+/// A signed header with its accompanying data.
 #[derive(Clone, Debug)]
 pub struct Announce<C: Coding> {
-    /// Name of the broadcast, from header and network.
+    /// Id of the broadcast, derived from header and network.
     pub id: Id,
     /// The header.
     pub header: Header,
     /// The source's signature over [`Header::signing_root`].
     pub auth: Bytes,
-    /// The anchor of a broadcast of one generation; none where anchors have messages of their own,
-    /// where there are none, and where the receiver knew the broadcast already.
+    /// The anchor of a broadcast of one generation. None if anchors have their own messages, if there are none, or if
+    /// the receiver already knew the broadcast.
     pub anchor: Option<C::Anchor>,
     wire_bytes: u32,
 }
 
 impl<C: Coding> Announce<C> {
-    /// A header with its authenticator and, if there is but one generation, its anchor.
+    /// Creates an announcement with an authenticator and, if there is only one generation, its anchor.
     pub fn new(
         code: &C,
         id: Id,
@@ -78,7 +78,7 @@ impl<C: Coding> Announce<C> {
         }
     }
 
-    /// Header and authenticator as they are on the wire: what proves that the source signed it.
+    /// Header and authenticator in wire form: the proof that the source signed it.
     pub(crate) fn evidence(&self) -> Bytes {
         let mut writer = Writer::new();
         write_signed(&mut writer, &self.header, &self.auth);
@@ -86,7 +86,7 @@ impl<C: Coding> Announce<C> {
     }
 }
 
-/// Whether the one anchor of a broadcast travels with its header.
+/// Whether the only anchor of a broadcast is sent with its header.
 pub(super) fn rides_along<C: Coding>(code: &C, header: &Header) -> bool {
     code.anchors(header) == 1
 }
@@ -102,114 +102,113 @@ pub enum Ranks {
     Shards(ShardSet),
 }
 
-/// What a node asks for.
+/// What a node requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// So many combinations.
+    /// This many combinations.
     Count(u16),
-    /// Any of these shards, as many as it lacks.
+    /// Any of these shards, as many as are missing.
     Shards(ShardSet),
 }
 
-/// A message of a broadcast whose header the reader did not know.
+/// A message of a broadcast whose header was unknown when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// Name of the broadcast.
+    /// Id of the broadcast.
     pub id: Id,
     /// The whole message.
     pub bytes: Bytes,
 }
 
-/// What neighbours send each other. Cheap to clone.
+/// A message between neighbours. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Message<C: Coding> {
     /// A signed header.
     Header(Arc<Announce<C>>),
     /// The anchor of one of several generations.
     Commits {
-        /// Name of the broadcast.
+        /// Id of the broadcast.
         id: Id,
         /// The generation.
         generation: u16,
-        /// Its anchor; none where the receiver had it already.
+        /// Its anchor; none if the receiver already had it.
         anchor: Option<C::Anchor>,
-        /// Bytes of the encoding.
+        /// Encoded size in bytes.
         wire_bytes: u32,
     },
     /// A chunk or shard.
     Piece {
-        /// Name of the broadcast.
+        /// Id of the broadcast.
         id: Id,
         /// The chunk or shard.
         piece: C::Piece,
-        /// Bytes of the encoding.
+        /// Encoded size in bytes.
         wire_bytes: u32,
     },
     /// What the sender has.
     Rank {
-        /// Name of the broadcast.
+        /// Id of the broadcast.
         id: Id,
-        /// Generation by generation.
+        /// By generation.
         ranks: Ranks,
     },
     /// The sender needs nothing more.
     Done {
-        /// Name of the broadcast.
+        /// Id of the broadcast.
         id: Id,
     },
-    /// The sender asks for pieces.
+    /// The sender requests pieces.
     Need {
-        /// Name of the broadcast.
+        /// Id of the broadcast.
         id: Id,
         /// The generation; 0 for shards.
         generation: u16,
-        /// What it asks for.
+        /// What it requests.
         want: Want,
     },
-    /// The sender holds pieces and asks for the header.
+    /// The sender holds pieces and requests the header.
     Ask {
-        /// Name of the broadcast.
+        /// Id of the broadcast.
         id: Id,
     },
-    /// Bytes that wait for their header.
+    /// Bytes waiting for their header.
     Unread(Arc<Unread>),
 }
 
-/// What a reader knows already.
+/// What a reader already knows.
 pub trait Known {
     /// The header of a broadcast.
     fn header(&self, id: &Id) -> Option<&Header>;
 
-    /// Whether the anchor of a generation is here: another peer's is then not worth the decoding.
+    /// Whether the anchor of a generation is known: another peer's is then not worth decoding.
     fn has_anchor(&self, _id: &Id, _generation: u16) -> bool {
         false
     }
 
-    /// Whether the authenticator of a known header was verified: the commitments of others wait unread.
+    /// Whether the authenticator of a known header was verified. The commitments of others wait unread.
     fn is_verified(&self, _id: &Id) -> bool {
         true
     }
 
-    /// Whether a new header may be worth the decoding of its commitments, and its sender may have them
-    /// decoded.
+    /// Whether a new header may be worth decoding its commitments, and its sender may have them decoded.
     ///
     /// # Errors
     ///
-    /// Why not; checked before any arithmetic in a group.
+    /// The reason if not. Checked before any group arithmetic.
     fn admits(&self, header: &Header) -> Result<(), Reject>;
 }
 
-/// What decoding needs beside the code and the known headers.
+/// What decoding needs in addition to the code and the known headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The network, which every id covers.
+    /// The network, covered by every id.
     pub network_id: Hash,
-    /// Bytes of an authenticator, at most.
+    /// Maximum size of an authenticator in bytes.
     pub header_auth_bytes_max: u16,
 }
 
 impl<C: Coding> Message<C> {
-    /// A piece message.
+    /// Builds a piece message.
     pub fn piece(code: &C, header: &Header, id: Id, piece: C::Piece) -> Message<C> {
         let body_bytes = code.piece_bytes(header, &piece) as u64;
         Message::Piece {
@@ -219,7 +218,7 @@ impl<C: Coding> Message<C> {
         }
     }
 
-    /// The message with the anchor of one of several generations.
+    /// Builds the message with the anchor of one of several generations.
     pub fn commits(
         code: &C,
         header: &Header,
@@ -235,7 +234,7 @@ impl<C: Coding> Message<C> {
         }
     }
 
-    /// Bytes of the encoding.
+    /// Encoded size in bytes.
     #[inline]
     pub fn wire_bytes(&self) -> u64 {
         match self {
@@ -264,7 +263,7 @@ impl<C: Coding> Message<C> {
         }
     }
 
-    /// The name of the broadcast.
+    /// Id of the broadcast.
     #[inline]
     pub fn id(&self) -> Id {
         match self {
@@ -279,7 +278,7 @@ impl<C: Coding> Message<C> {
         }
     }
 
-    /// The name of the kind, for traces and counters.
+    /// Name of the message kind, for traces and counters.
     pub const fn kind(&self) -> &'static str {
         match self {
             Message::Header(_) => "header",
@@ -293,7 +292,7 @@ impl<C: Coding> Message<C> {
         }
     }
 
-    /// The bytes of an ASK, which needs no header.
+    /// Encodes an ASK, which needs no header.
     pub(super) fn encode_ask(id: &Id) -> Vec<u8> {
         let mut writer = Writer::with_capacity(HEAD_BYTES as usize);
         writer.u8(TAG_ASK);
@@ -301,7 +300,7 @@ impl<C: Coding> Message<C> {
         writer.into_vec()
     }
 
-    /// The bytes of the message; `header` is that of its broadcast.
+    /// Encodes the message; `header` is that of its broadcast.
     pub fn encode(&self, code: &C, header: &Header) -> Vec<u8> {
         let mut writer = Writer::with_capacity(self.wire_bytes() as usize);
         let mut head = |tag: u8, id: &Id| {

@@ -1,4 +1,4 @@
-//! Messages that came before their header.
+//! Messages that arrived before their header.
 
 use super::live::PeerIndex;
 use super::message::{HEAD_BYTES, Message};
@@ -7,10 +7,11 @@ use alphorn_types::Time;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// DONE and RANK messages of one peer for broadcasts that are not here yet, at most; the oldest
-/// goes first. They are short, and without them a late node pushes to peers that need nothing.
+/// Maximum number of DONE and RANK messages kept per peer for broadcasts not known yet; the oldest
+/// is dropped first. They are short, and without them a late node pushes to peers that need
+/// nothing.
 pub(super) const NOTES_PEER_MAX: usize = 8;
-/// Bytes of an unread message that counts as short: a RANK with the greatest bitmap.
+/// Maximum size of an unread message that counts as short: a RANK with the longest bitmap.
 const NOTE_BYTES_MAX: u64 = HEAD_BYTES + SHARDS_TOTAL_MAX as u64 / 8;
 
 #[derive(Clone, Debug)]
@@ -18,12 +19,12 @@ struct Orphan<C: Coding> {
     from: PeerIndex,
     at: Time,
     message: Message<C>,
-    /// Since when its sender might be asked for the header; none if it was.
+    /// Time from which its sender may be asked for the header; none if already asked.
     unasked: Option<Time>,
 }
 
-/// Two bounded lists: pieces and anchors, which go after a time, and short notes, which go when
-/// others of the same peer come.
+/// Two bounded lists: pieces and anchors, which expire, and short notes, which are replaced by
+/// newer ones of the same peer.
 #[derive(Clone, Debug)]
 pub(super) struct Orphans<C: Coding> {
     pieces: VecDeque<Orphan<C>>,
@@ -40,7 +41,7 @@ impl<C: Coding> Default for Orphans<C> {
 }
 
 impl<C: Coding> Orphans<C> {
-    /// Whether the message is short, and of the kind that is kept as a note.
+    /// Whether the message is short and of a kind kept as a note.
     pub(super) fn is_note(message: &Message<C>) -> bool {
         match message {
             Message::Done { .. } | Message::Rank { .. } => true,
@@ -49,7 +50,7 @@ impl<C: Coding> Orphans<C> {
         }
     }
 
-    /// Keeps a note; `held` is how many of the peer are here.
+    /// Keeps a note; `held` is the number kept for the peer.
     pub(super) fn note(&mut self, from: PeerIndex, at: Time, message: Message<C>, held: &mut u8) {
         let orphan = Orphan {
             from,
@@ -79,9 +80,9 @@ impl<C: Coding> Orphans<C> {
         });
     }
 
-    /// Drops a piece if there are more than `max`, and says whose: the newest of the peer that has
-    /// most, `held` by each. One whose header waits to be verified (`announced`) goes only if there
-    /// are no others: anybody can make up an id.
+    /// Drops a piece if there are more than `max`, and returns its sender: the newest piece of the
+    /// peer with the most, counted by `held`. A piece whose header is waiting for verification
+    /// (`announced`) is dropped only if there are no others, since anybody can make up an id.
     pub(super) fn shed(
         &mut self,
         max: u16,
@@ -99,8 +100,8 @@ impl<C: Coding> Orphans<C> {
         Some(gone.from)
     }
 
-    /// Takes the messages of a broadcast, notes first; `release` is told of each peer and whether
-    /// it was a note.
+    /// Takes the messages of a broadcast, notes first. Calls `release` for each with its peer and
+    /// whether it was a note.
     pub(super) fn take(
         &mut self,
         id: &Id,
@@ -126,13 +127,13 @@ impl<C: Coding> Orphans<C> {
         taken
     }
 
-    /// Drops everything of a peer.
+    /// Drops everything from a peer.
     pub(super) fn forget(&mut self, peer: PeerIndex) {
         self.notes.retain(|orphan| orphan.from != peer);
         self.pieces.retain(|orphan| orphan.from != peer);
     }
 
-    /// Drops the pieces that came `ttl_ns` ago or earlier.
+    /// Drops the pieces that arrived `ttl_ns` ago or earlier.
     pub(super) fn expire(&mut self, now: Time, ttl_ns: u64, mut release: impl FnMut(PeerIndex)) {
         while let Some(oldest) = self.pieces.front() {
             if oldest.at.saturating_add_ns(ttl_ns) > now {
@@ -143,9 +144,9 @@ impl<C: Coding> Orphans<C> {
         }
     }
 
-    /// Whom to ask for which header: of each broadcast whose pieces have waited for `after_ns` one
-    /// sender, and another one after as much again. Nobody is asked twice, and nobody where the header
-    /// is `announced`.
+    /// Returns which peers to ask for which headers: for each broadcast whose pieces have waited
+    /// for `after_ns`, one sender, and another after the same time again. No peer is asked twice,
+    /// and none if the header is `announced`.
     pub(super) fn unasked(
         &mut self,
         now: Time,
@@ -173,7 +174,7 @@ impl<C: Coding> Orphans<C> {
         due
     }
 
-    /// When the oldest piece has to go, or a header has to be asked for.
+    /// Time at which the oldest piece expires or a header must be requested.
     pub(super) fn due(&self, ttl_ns: u64, after_ns: u64) -> Time {
         let after = |since: Option<Time>, wait_ns| {
             since.map_or(Time::MAX, |since| since.saturating_add_ns(wait_ns))
@@ -183,7 +184,7 @@ impl<C: Coding> Orphans<C> {
         after(oldest, ttl_ns).min(after(unasked, after_ns))
     }
 
-    /// How many messages wait.
+    /// Number of waiting messages.
     pub(super) fn len(&self) -> usize {
         self.pieces.len() + self.notes.len()
     }
@@ -198,14 +199,14 @@ mod tests {
     use crate::rlnc::ModelRs;
     use std::sync::Arc;
 
-    /// What a reader without the header keeps of a message.
+    /// Returns what a reader without the header keeps of a message.
     fn unread(message: &Message<ModelRs>) -> Message<ModelRs> {
         let bytes = vec![0; message.wire_bytes() as usize].into();
         let id = message.id();
         Message::Unread(Arc::new(Unread { id, bytes }))
     }
 
-    /// A late node of a payload in the most shards keeps who has which, as that of any other one.
+    /// A late node keeps the RANK of a payload in the maximum number of shards, like any other.
     #[test]
     fn the_longest_rank_is_a_note_before_its_header() {
         let id = Id([1; 32]);

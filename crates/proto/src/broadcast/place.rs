@@ -1,16 +1,17 @@
-//! Places: a node decides who of its neighbours pushes to it, broadcast by broadcast.
+//! Places: a node decides which neighbours push to it, per broadcast.
 //!
-//! If every sender drew the receivers of its burst by itself, the number of senders of a receiver
-//! would be binomial, and bursts would have to cover its lower tail. So each node deals a place in
-//! its own order to each neighbour when they connect, and a burst of b goes to those neighbours in
-//! whose order this node is among the first b: every receiver has the same number of senders.
+//! If every sender drew the receivers of its burst independently, the number of senders per
+//! receiver would be binomial, and bursts would have to cover its lower tail. Instead, each node
+//! assigns every neighbour a place in its own order when they connect. A burst of b goes to those
+//! neighbours in whose order this node is among the first b, so every receiver has the same number
+//! of senders.
 
 use crate::rlnc::Subject;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 
-/// Where a node stands among the neighbours of another; told by that one when they connect.
+/// The position of a node in a neighbour's order, announced by that neighbour when they connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     index: u16,
@@ -18,7 +19,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Place `index` of `of`; none unless it is below.
+    /// Place `index` of `of`; none unless `index` is below `of`.
     pub fn new(index: u16, of: u16) -> Option<Place> {
         (index < of).then_some(Place { index, of })
     }
@@ -29,18 +30,18 @@ impl Place {
         self.index
     }
 
-    /// How many neighbours come before this one in a broadcast with this turn.
+    /// Number of neighbours that come before this one in a broadcast with this turn.
     pub(super) fn rank(self, turn: Turn) -> u16 {
         ((turn.0 % u64::from(self.of) + u64::from(self.index)) % u64::from(self.of)) as u16
     }
 }
 
-/// How far the orders of places are turned in a broadcast, so that nobody is always first.
+/// Rotation of the place orders in a broadcast, so that no node is always first.
 ///
-/// It hangs on the subject alone: (SHA-256 of `alphorn/broadcast/turn`, kind, slot, source and index as
-/// in a header, the first eight bytes as a little-endian number) modulo the places. A turn by the id
-/// would hang on content and commitments: the source could choose it by trying payloads, and two codes
-/// would never send the same things to the same peers.
+/// It depends on the subject alone: (SHA-256 of `alphorn/broadcast/turn`, kind, slot, source and
+/// index as in a header, the first eight bytes as a little-endian number) modulo the places. A turn
+/// derived from the id would depend on content and commitments: the source could choose it by
+/// trying payloads, and two codes would never send the same things to the same peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn(u64);
 
@@ -57,7 +58,7 @@ impl Turn {
     }
 }
 
-/// The order in which a node deals its places: peer by number, random, from its secret.
+/// The order in which a node assigns its places, by peer number. Random, derived from its secret.
 pub(super) fn deal(secret: &[u8; 32], places: u16) -> Vec<u16> {
     let mut hash = Sha256::new();
     hash.update(b"alphorn/broadcast/places");
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn each_field_of_the_subject_turns() {
         let turn = Turn::of(&SUBJECT);
-        // Both ends of a link must find the same: whoever changes this changes the protocol.
+        // Both ends of a link must compute the same value: changing this changes the protocol.
         assert_eq!(turn.0, 14_187_926_941_882_811_162);
         let others = [
             Subject { kind: 2, ..SUBJECT },

@@ -1,59 +1,57 @@
-//! Who sends how much: the dissemination policy, by size and network.
+//! The dissemination policy: how much each node sends, by payload size and network.
 
 use crate::rlnc::{
     Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, GENERATIONS_MAX, SHARD_BYTES_MAX, Strategy,
 };
 
-/// Thousandths in one chunk of [`Policy::credit_milli`].
+/// One chunk, in thousandths, for [`Policy::credit_milli`].
 pub(crate) const CREDIT_ONE: u32 = 1000;
 
 /// Payload bytes of the longest chunk.
 pub const CHUNK_BYTES_MAX: u32 = ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX;
 
-/// How far pieces are pushed without being asked for.
+/// How far pieces are pushed without being requested.
 ///
-/// A piece carries its hop h, the number of transmissions so far. On its first new piece a node
-/// sends one piece to each peer in whose order it is among the first `burst[min(h, 3) - 1]` (see
-/// [`Place`](super::Place)), and for every later new piece `credit_milli` thousandths of one more. The
-/// source sends `source_pieces` round robin and stops.
+/// A piece carries its hop h, the number of transmissions so far. On its first new piece a node sends one piece to each
+/// peer in whose order it is among the first `burst[min(h, 3) - 1]` (see [`Place`](super::Place)), and for every later
+/// new piece `credit_milli` thousandths of one more. The source sends `source_pieces` round robin and stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Source chunks of a generation N, or data shards k; 0 = by size, see [`Cut::auto`].
+    /// Number of source chunks of a generation N, or of data shards k; 0 = by size, see [`Cut::auto`].
     pub chunks: u16,
-    /// Payload bytes of a chunk, at most: a longer payload takes more generations. Where a transfer
-    /// takes longer than the latency, a relay waits for a whole chunk before it sends anything on, and
-    /// so does the next one. Not of shards.
+    /// Maximum payload bytes of a chunk: a longer payload takes more generations. If a transfer takes longer than the
+    /// latency, a relay waits for a whole chunk before forwarding anything, and so does the next one. Does not apply to
+    /// shards.
     pub chunk_bytes_max: u32,
     /// Pieces of the first burst after 1, 2, and 3 or more transmissions.
     pub burst: [u16; 3],
     /// Thousandths of a piece sent for each later new piece.
     pub credit_milli: u32,
-    /// Pieces of a generation that all relays together push to a node, at most, in percent of what it
-    /// needs; each takes the peer to have as many neighbours as itself. 0 = no bound. Where a transfer
-    /// takes longer than an answer it ends in time what no answer stops: what is on the way when a node
-    /// is done.
+    /// Maximum number of pieces of a generation that all relays together push to a node, in percent of what it needs.
+    /// Each relay assumes that the peer has as many neighbours as itself. 0 = no bound. If a transfer takes longer than
+    /// an answer, the bound stops in time what no answer can stop: the pieces in flight when a node is done.
     pub push_pct: u16,
-    /// Pieces that the source sends of each generation.
+    /// Number of pieces that the source sends of each generation.
     pub source_pieces: u16,
-    /// How many peers bring a node the header unasked once a piece was transmitted three times: as
-    /// many of the first in its order. 0 = all of them. Earlier pieces always come with the header.
+    /// Number of peers that send a node the header unasked once a piece was transmitted three times: this many of the
+    /// first in its order. 0 = all of them. Earlier pieces always come with the header.
     pub headers: u16,
-    /// Pieces that the source sends a peer in a row, before it turns to the next one.
+    /// Number of consecutive pieces that the source sends to a peer before turning to the next one.
     ///
-    /// With one, the relays next to the source have nothing to mix: they forward the source's pieces,
-    /// and so do those behind them, and where each node gets dozens of them many meet twice. With two,
-    /// every piece from there on is another combination.
+    /// With one, the relays next to the source have nothing to mix. They forward the source's pieces, and so do the
+    /// relays behind them, so where each node receives dozens of pieces many are duplicates. With two, every piece from
+    /// there on is another combination.
     pub source_run: u8,
-    /// How long a relay next to the source waits for the rest of its run, in ns.
+    /// Time in ns that a relay next to the source waits for the rest of its run.
     pub gather_ns: u64,
-    /// Whether ranks are told to all peers at the first piece and at half the rank, and at full rank
-    /// that nothing more is needed. Without, only peers are told that send for nothing: where all
-    /// bursts are on the way before an answer can come, telling everybody has a price and no use.
+    /// Whether ranks are sent to all peers at the first piece and at half rank, and DONE at full rank. If not, only
+    /// peers that send useless pieces are informed: where all bursts are in flight before an answer can arrive,
+    /// informing everyone has a cost and no benefit.
     pub feedback: bool,
 }
 
 impl Policy {
-    /// Transfer of the payload far below the latency: two bursts reach everybody.
+    /// Transfer far below the latency: two bursts reach every node.
     pub(crate) const SMALL: Policy = Policy {
         chunks: 48,
         chunk_bytes_max: CHUNK_BYTES_MAX,
@@ -66,7 +64,7 @@ impl Policy {
         gather_ns: 8_000_000,
         feedback: false,
     };
-    /// Transfer and latency alike.
+    /// Transfer close to the latency.
     pub const MEDIUM: Policy = Policy {
         chunks: 64,
         chunk_bytes_max: CHUNK_BYTES_MAX,
@@ -93,8 +91,8 @@ impl Policy {
         feedback: true,
     };
 
-    /// The strategy of the proposal (ethresear.ch 21370): ten chunks, of which the source and every relay send
-    /// one to each of so many peers, a relay when its first one comes; each brings the commitments.
+    /// The strategy of the proposal (ethresear.ch 21370): ten chunks. The source and every relay send one to each of
+    /// this many peers, a relay when its first one arrives. Each comes with the commitments.
     pub(crate) const fn proposal(peers: u16) -> Policy {
         Policy {
             chunks: 10,
@@ -119,8 +117,8 @@ impl Policy {
         ("proposal_80", Policy::proposal(80)),
     ];
 
-    /// The policy for a payload of `len` bytes on links of `uplink_bps` bits a second and
-    /// `latency_ns` one way: small up to a quarter of the latency, large above twice of it.
+    /// The policy for a payload of `len` bytes on links of `uplink_bps` bits per second and `latency_ns` one way: small
+    /// up to a quarter of the latency, large above twice the latency.
     pub fn auto(len: u32, uplink_bps: u64, latency_ns: u64) -> Policy {
         let bits = 8 * u128::from(len) * 1_000_000_000;
         let transfer_ns = bits / u128::from(uplink_bps.max(1));
@@ -133,8 +131,7 @@ impl Policy {
         }
     }
 
-    /// Pieces of a generation that needs so many which a relay with so many peers pushes to one of them,
-    /// at most.
+    /// Maximum number of pieces of a generation (`needed`) that a relay with this many peers pushes to one of them.
     #[inline]
     pub(crate) fn peer_pieces_max(&self, needed: u16, peers: usize) -> u32 {
         match self.push_pct {
@@ -147,8 +144,7 @@ impl Policy {
         }
     }
 
-    /// How a payload of `len` bytes is cut: as many generations as its chunks need, or as many
-    /// shards.
+    /// How a payload of `len` bytes is split: into as many generations as its chunks need, or as many shards.
     pub fn cut(&self, strategy: Strategy, len: usize) -> Cut {
         if self.chunks == 0 {
             return Cut::auto(strategy, len);
@@ -157,8 +153,8 @@ impl Policy {
             Strategy::Rlnc => {
                 let chunk_bytes = self.chunk_bytes_max.clamp(1, CHUNK_BYTES_MAX) as usize;
                 let generations = len.div_ceil(usize::from(self.chunks) * chunk_bytes);
-                // Longer chunks where there may be no more generations; whether they fit is checked when
-                // it is cut.
+                // Use longer chunks if the number of generations is at its maximum; whether they fit is checked when
+                // the payload is split.
                 let generations = generations.clamp(1, usize::from(GENERATIONS_MAX));
                 Cut {
                     chunks: self.chunks,
@@ -174,14 +170,14 @@ impl Policy {
         }
     }
 
-    /// The burst after `hop` transmissions.
+    /// Burst size after `hop` transmissions.
     #[inline]
     pub(crate) fn burst_after(&self, hop: u8) -> u16 {
         self.burst[usize::from(hop.clamp(1, 3)) - 1]
     }
 
-    /// The same policy for a node whose uplink is `own_bps` where the policy was made for
-    /// `reference_bps`: bursts and credit in proportion, from a quarter to four times.
+    /// The same policy for a node with uplink `own_bps` when the policy was made for `reference_bps`: bursts and credit
+    /// in proportion, between a quarter and four times.
     #[must_use]
     pub(crate) fn scaled(&self, own_bps: u64, reference_bps: u64) -> Policy {
         let reference = u128::from(reference_bps.max(1));
@@ -199,12 +195,12 @@ impl Policy {
     }
 }
 
-/// Which policy a machine follows.
+/// Policy selection of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
     /// By the length in the header, see [`Policy::auto`].
     Auto,
-    /// The same for every length.
+    /// The same policy for every length.
     Fixed(Policy),
 }
 
@@ -236,7 +232,7 @@ mod tests {
         assert_eq!(rlnc(16_000_000).generations, 4);
         let long = |len| Policy::MEDIUM.cut(Strategy::Rlnc, len).generations;
         assert_eq!((long(64 * 31 * 8192), long(64 * 31 * 8192 + 1)), (1, 2));
-        // No more than there may be, whatever the length.
+        // No more than the maximum, whatever the length.
         let short = Policy {
             chunk_bytes_max: 1,
             ..Policy::LARGE

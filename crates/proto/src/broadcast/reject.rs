@@ -1,74 +1,74 @@
-//! What was refused, and whether its sender is to blame.
+//! Reasons for rejection, and whether the sender is to blame.
 
 use crate::reasons;
 use crate::rlnc::{HeaderError, PieceError};
 use thiserror::Error;
 
-/// Why something a peer sent was not taken.
+/// Why something received from a peer was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Reject {
-    /// Bytes of no known tag, or a message of the other code.
+    /// Bytes with an unknown tag, or a message of the other code.
     #[error("not a message of this broadcast")]
     Malformed,
     /// Longer than any message may be.
     #[error("longer than a message may be")]
     TooLong,
-    /// Length other than header and tag imply, counts that contradict each other, or a payload cut
-    /// otherwise than by the policy of the network.
+    /// A length that does not match header and tag, counts that contradict each other, or a payload
+    /// not split by the policy of the network.
     #[error("length or counts contradict the header or the policy")]
     BadLength,
-    /// A piece of a broadcast whose header is not here; it waits.
+    /// A piece of a broadcast whose header has not arrived; it waits.
     #[error("its header is not here yet")]
     UnknownId,
-    /// As many messages without header wait already as may.
+    /// The maximum number of messages without a header is waiting.
     #[error("as many messages without header wait as may")]
     OrphanFull,
-    /// The source has no such duty.
+    /// The source does not have this duty.
     #[error("the source has no such duty")]
     NotScheduled,
     /// The header's authenticator is invalid.
     #[error("the authenticator is invalid")]
     BadAuth,
-    /// Beyond the second header of one subject.
+    /// Exceeds the second header of a subject.
     #[error("a third header of one subject")]
     Equivocation,
     /// A coefficient or data element that is not below the group order.
     #[error("a scalar is not canonical")]
     NonCanonicalScalar,
-    /// A commitment that encodes no group element.
+    /// A commitment that does not encode a group element.
     #[error("a commitment is not canonical")]
     NonCanonicalPoint,
     /// All coefficients are zero.
     #[error("all coefficients are zero")]
     ZeroRow,
-    /// The piece adds nothing to what is here.
+    /// The piece adds nothing to what is known here.
     #[error("the piece adds nothing")]
     Dependent,
     /// The generation is complete.
     #[error("the generation is complete")]
     GenerationFull,
-    /// The piece does not fit the commitment.
+    /// The piece does not match the commitment.
     #[error("the piece does not fit the commitment")]
     InvalidChunk,
     /// A Merkle path that does not lead to the root of the header.
     #[error("the Merkle path does not lead to the root")]
     BadPath,
-    /// More unverified pieces, or more pieces at all, than a peer may send.
+    /// More unverified pieces, or more pieces in total, than a peer may send.
     #[error("more pieces than a peer may send")]
     BudgetExceeded,
     /// The broadcast is over.
     #[error("the broadcast is over")]
     Expired,
-    /// As many broadcasts as may are alive.
+    /// The maximum number of broadcasts is alive.
     #[error("as many broadcasts as may are alive")]
     LiveFull,
-    /// Of a peer that is not connected, or was banned.
+    /// The sender is not connected, or was banned.
     #[error("the sender is no peer, or was banned")]
     Stranger,
     /// The result of a job whose broadcast is over.
     #[error("the result of a job whose broadcast is over")]
     LateResult,
-    /// More of its pieces were dependent than an honest peer pushes and was asked for.
+    /// More useless pieces than an honest peer pushes or was asked for.
     #[error("it keeps sending what adds nothing")]
     Useless,
 }
@@ -98,7 +98,7 @@ reasons!(pub Reject {
 });
 
 impl Reject {
-    /// What the sender earns.
+    /// Penalty for the sender.
     pub const fn blame(self) -> Blame {
         match self {
             // No honest node relays what it did not verify, so one strike is enough.
@@ -111,8 +111,8 @@ impl Reject {
             | Reject::ZeroRow
             | Reject::InvalidChunk
             | Reject::BadPath => Blame::Ban,
-            // Nodes may disagree for a moment on the duty table, and a replayed valid piece proves
-            // no more than a bad policy.
+            // Nodes may briefly disagree on the duty table, and a replayed valid piece proves no
+            // more than a bad policy.
             Reject::NotScheduled | Reject::BudgetExceeded | Reject::Useless => Blame::Report,
             Reject::UnknownId
             | Reject::OrphanFull
@@ -127,14 +127,15 @@ impl Reject {
     }
 }
 
-/// What a refused message means for its sender.
+/// Consequence of a rejected message for its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// Honest peers do it too.
+    /// None; honest peers do it too.
     None,
-    /// [`Output::Report`](super::Output::Report), and nothing else.
+    /// [`Output::Report`](super::Output::Report) only.
     Report,
-    /// Reported, everything that still waits of it is dropped, and nothing is taken from it again.
+    /// Reported; everything from it that is waiting is dropped, and nothing more is accepted from
+    /// it.
     Ban,
 }
 
@@ -169,12 +170,12 @@ impl From<&HeaderError> for Reject {
 }
 
 reasons! {
-    /// What was refused since the beginning. Counters stop at their greatest value.
+    /// Counts of rejections since the start. Counters saturate.
     pub struct Refused of Reject
 }
 
 impl Refused {
-    /// How often something was refused for a reason.
+    /// Number of rejections for a reason.
     pub fn count(&self, reason: Reject) -> u32 {
         self.0[reason.index()]
     }

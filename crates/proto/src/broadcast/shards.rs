@@ -4,15 +4,15 @@ use super::reject::Reject;
 use alphorn_types::{Reader, Writer};
 use std::sync::Arc;
 
-/// Bits of a word.
+/// Bits per word.
 const WORD_BITS: usize = 64;
 
-/// Words that `total` bits take.
+/// Number of words for `total` bits.
 pub(super) const fn words(total: u16) -> usize {
     (total as usize).div_ceil(WORD_BITS)
 }
 
-/// A set of the K shards of a broadcast. Cheap to clone.
+/// A subset of the K shards of a broadcast. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardSet {
     total: u16,
@@ -20,11 +20,11 @@ pub struct ShardSet {
 }
 
 impl ShardSet {
-    /// The shards of `indices`, each below `total`.
+    /// Creates a set of the shards `indices`, each below `total`.
     ///
     /// # Panics
     ///
-    /// If one is not.
+    /// If an index is out of range.
     pub fn new(total: u16, indices: impl IntoIterator<Item = u16>) -> ShardSet {
         let mut bits = vec![0; words(total)];
         for index in indices {
@@ -49,17 +49,17 @@ impl ShardSet {
         index < self.total && contains(&self.words, index)
     }
 
-    /// How many there are.
+    /// Number of shards in the set.
     pub fn len(&self) -> usize {
         count(&self.words)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of shards that there could be.
+    /// Size of the universe: the total number of shards.
     pub(super) fn total(&self) -> u16 {
         self.total
     }
@@ -68,8 +68,7 @@ impl ShardSet {
         &self.words
     }
 
-    /// Writes the shards that are not in the set. Bits beyond the last one stay zero, or they would count
-    /// as shards.
+    /// Writes the complement of the set. Bits beyond the last shard stay zero, or they would count as shards.
     pub(super) fn write_others(&self, bits: &mut [u64]) {
         for (word, &here) in bits.iter_mut().zip(&*self.words) {
             *word = !here;
@@ -92,7 +91,7 @@ impl ShardSet {
         }
     }
 
-    /// Reads one bit for each of `total` shards; bits beyond must be zero.
+    /// Reads one bit for each of `total` shards; the remaining bits must be zero.
     pub(super) fn read(reader: &mut Reader<'_>, total: u16) -> Result<ShardSet, Reject> {
         let bytes = reader
             .bytes(usize::from(total).div_ceil(8))
@@ -126,7 +125,7 @@ pub(super) fn count(bits: &[u64]) -> usize {
     bits.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// The members of a set in order.
+/// Iterates over the members of a set in order.
 pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u16> + '_ {
     bits.iter().enumerate().flat_map(|(i, &word)| {
         let mut rest = word;

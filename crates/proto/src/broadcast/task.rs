@@ -1,27 +1,26 @@
-//! Coding work together with its code: what a worker schedules beside the jobs of a scheme.
+//! Coding work bundled with its code, as scheduled by a worker alongside the jobs of a scheme.
 
 use super::work::{Product, Work};
 use crate::rlnc::Coding;
 use alphorn_scheme::model::CodeOp;
 use alphorn_scheme::{self as scheme, Features, Foreign, Opaque, TaskError};
 
-/// Kind of coding work in [`Features`], above all others; the operation is added.
+/// Base of the coding work kinds in [`Features`], above all others; the operation is added.
 pub(crate) const KIND_CODED: u16 = 0x200;
 
-/// Nanoseconds an element of a sum over the generators: 1 ms for 380 elements on the portable kernel.
-/// A worker learns the factor of its own kernel.
+/// Nanoseconds per element of a sum over the generators: 1 ms for 380 elements on the portable kernel. A worker learns
+/// the factor of its own kernel.
 const SUM_NS_PER_ELEMENT: u64 = 2600;
-/// Picoseconds a product of scalars in a linear combination, on the portable kernel: 60 µs for 10
-/// rows of 380.
+/// Picoseconds per product of scalars in a linear combination, on the portable kernel: 60 µs for 10 rows of 380.
 const PRODUCT_PS: u64 = 15_800;
-/// Picoseconds a byte that is hashed, and a byte that Reed-Solomon encodes or restores.
+/// Picoseconds per byte hashed, and per byte that Reed-Solomon encodes or restores.
 const HASH_PS_PER_BYTE: u64 = 500;
 const SHARD_PS_PER_BYTE: u64 = 1_500;
-/// Payload bytes of an element.
+/// Payload bytes per element.
 const ELEMENT_BYTES: u64 = 31;
 
-/// Coding work and the code that does it; its product is opaque, a [`Product`]. Signatures are none: a
-/// driver gives those to its scheme.
+/// Coding work and the code that performs it; the product is an opaque [`Product`]. Signatures are not coding work: a
+/// driver passes those to its scheme.
 #[derive(Clone, Debug)]
 pub struct CodeJob<C: Coding> {
     /// The code.
@@ -49,9 +48,9 @@ impl<C: Coding> Foreign for CodeJob<C> {
         let shard_bytes = self.work.shard_bytes();
         let elements = bytes.div_ceil(ELEMENT_BYTES);
         let prior_ns = match size.op {
-            // All chunks together have the elements of the payload.
+            // All chunks together have as many elements as the payload.
             CodeOp::RlncCommit => elements * SUM_NS_PER_ELEMENT,
-            // One sum over the elements of a chunk, which are not known: of sixteen at least.
+            // One sum over the elements of a chunk, whose number is unknown: at least sixteen.
             CodeOp::RlncVerify => {
                 elements.div_ceil(16) * SUM_NS_PER_ELEMENT + n * elements * PRODUCT_PS / 16_000
             }
@@ -69,7 +68,7 @@ impl<C: Coding> Foreign for CodeJob<C> {
         }
     }
 
-    /// Does the work.
+    /// Performs the work.
     ///
     /// # Errors
     ///

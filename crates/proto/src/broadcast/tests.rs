@@ -1,4 +1,4 @@
-//! Some tens of nodes on a simple virtual network, honest and not.
+//! A few dozen honest and dishonest nodes on a simple virtual network.
 
 mod attacks;
 mod delivery;

@@ -12,22 +12,22 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::sync::Arc;
 
-/// What a machine asks for. Coding is done by [`Work::run`]; signatures are the driver's, who knows
+/// Work requested by the state machine. Coding is done by [`Work::run`]; signatures are left to the driver, which knows
 /// the scheme.
 #[derive(Clone, Debug)]
 pub enum Work<C: Coding> {
-    /// Cut a payload, commit to it or encode it.
+    /// Split a payload, and commit to it or encode it.
     Commit {
-        /// What it is.
+        /// The subject.
         subject: Subject,
         /// The payload.
         payload: Bytes,
-        /// How to cut it.
+        /// How to split it.
         cut: Cut,
     },
     /// Sign a header's root with the duty key of the source.
     Sign {
-        /// What is signed for.
+        /// The subject signed for.
         subject: Subject,
         /// What is signed, see [`Header::signing_root`].
         root: Hash,
@@ -43,9 +43,9 @@ pub enum Work<C: Coding> {
     VerifyPieces {
         /// The header.
         header: Arc<Header>,
-        /// What they are verified against.
+        /// The anchor to verify them against.
         anchor: C::Anchor,
-        /// The pieces, those of one sender together.
+        /// The pieces, grouped by sender.
         pieces: Vec<C::Piece>,
         /// Random weights of this batch.
         weights: Weights,
@@ -54,16 +54,16 @@ pub enum Work<C: Coding> {
     Recode {
         /// The header.
         header: Arc<Header>,
-        /// What is combined.
+        /// The pieces to combine.
         decoder: Arc<C::Decoder>,
-        /// Of which generation.
+        /// The generation.
         generation: u16,
         /// The distribution of a source's coefficients.
         distribution: Distribution,
         /// Seed of the factors.
         seed: [u8; 32],
     },
-    /// Recover the payload and check it.
+    /// Recover the payload and verify it.
     Decode {
         /// The header.
         header: Arc<Header>,
@@ -72,36 +72,36 @@ pub enum Work<C: Coding> {
     },
 }
 
-/// What comes back.
+/// Results of [`Work`].
 #[derive(Clone, Debug)]
 pub enum Product<C: Coding> {
-    /// Of [`Work::Commit`].
+    /// Result of [`Work::Commit`].
     Published(Result<Published<C>, HeaderError>),
-    /// Of [`Work::Sign`]: the authenticator.
+    /// Result of [`Work::Sign`]: the authenticator.
     Signed(Bytes),
-    /// Of [`Work::VerifyHeader`]: whether it is valid.
+    /// Result of [`Work::VerifyHeader`]: whether it is valid.
     Header(bool),
-    /// Of [`Work::VerifyPieces`].
+    /// Result of [`Work::VerifyPieces`].
     Verified(Verdicts),
-    /// Of [`Work::Recode`].
+    /// Result of [`Work::Recode`].
     Drawn(Option<C::Piece>),
-    /// Of [`Work::Decode`]: the payload, and a decoder that can send like the source's.
+    /// Result of [`Work::Decode`]: the payload, and a decoder that can send like the source's.
     Decoded(Result<(Bytes, C::Decoder), DecodeError>),
 }
 
-/// What coding work costs depends on: a row of a table of code costs.
+/// The parameters that determine the cost of coding work: a row of a table of code costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeSize {
     /// The operation.
     pub op: CodeOp,
-    /// Chunks of a generation, shards, rows or pieces, see [`CodeOp`].
+    /// Number of chunks of a generation, shards, rows or pieces, see [`CodeOp`].
     pub n: u64,
-    /// Payload bytes of a generation; of all of them where all are worked on.
+    /// Payload bytes of a generation, or of all generations if all are processed.
     pub payload_bytes: u64,
 }
 
 impl<C: Coding> Work<C> {
-    /// What it is about.
+    /// The subject.
     pub fn subject(&self) -> Subject {
         match self {
             Work::Commit { subject, .. } | Work::Sign { subject, .. } => *subject,
@@ -112,7 +112,7 @@ impl<C: Coding> Work<C> {
         }
     }
 
-    /// The name in traces and metrics.
+    /// Name in traces and metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Work::Sign { .. } => "broadcast_sign",
@@ -121,12 +121,12 @@ impl<C: Coding> Work<C> {
         }
     }
 
-    /// The class in the queue of a worker.
+    /// Class in a worker's queue.
     pub fn class(&self) -> Class {
         match self {
             Work::Commit { .. } | Work::Sign { .. } => Class::Duty,
-            // The verdict on the payload waits for the decoding: as work of the slot, it would wait behind
-            // the making of aggregates and, after its phase, behind everything.
+            // The verdict on the payload waits for the decoding. As slot work it would queue behind the making of
+            // aggregates and, after its phase, behind everything.
             Work::VerifyHeader { .. } | Work::VerifyPieces { .. } | Work::Decode { .. } => {
                 Class::Verdict
             }
@@ -134,7 +134,7 @@ impl<C: Coding> Work<C> {
         }
     }
 
-    /// What its cost depends on; none for signatures.
+    /// Parameters of its cost; none for signatures.
     pub fn size(&self) -> Option<CodeSize> {
         let of = |header: &Header, rlnc_op, rs_op, n: usize| {
             let generations = u64::from(header.generations.max(1));
@@ -155,7 +155,7 @@ impl<C: Coding> Work<C> {
                 } else {
                     CodeOp::RsEncode
                 },
-                // What a commitment takes hangs on the elements, however many generations they are in.
+                // The cost of a commitment depends on the number of elements, not on how many generations they span.
                 n: u64::from(cut.chunks),
                 payload_bytes: payload.len() as u64,
             }),
@@ -168,7 +168,7 @@ impl<C: Coding> Work<C> {
                 CodeOp::RlncRecode,
                 usize::from(header.chunks),
             ),
-            // All generations, each of as many products an element as it has chunks.
+            // All generations, each with as many products per element as it has chunks.
             Work::Decode { header, .. } => Some(CodeSize {
                 op: match header.strategy {
                     rlnc::Strategy::Rlnc => CodeOp::RlncDecode,
@@ -180,7 +180,7 @@ impl<C: Coding> Work<C> {
         }
     }
 
-    /// Bytes of all shards that are made; 0 where none are.
+    /// Total bytes of the shards produced; 0 if none are.
     pub(super) fn shard_bytes(&self) -> u64 {
         match self {
             Work::Commit { payload, cut, .. } => {
@@ -193,7 +193,7 @@ impl<C: Coding> Work<C> {
         }
     }
 
-    /// Does the work; nothing for signatures, which are the driver's.
+    /// Performs the work; none for signatures, which the driver makes.
     pub fn run(&self, code: &C) -> Option<Product<C>> {
         Some(match self {
             Work::Sign { .. } | Work::VerifyHeader { .. } => return None,

@@ -1,16 +1,17 @@
-//! The state of a chain at its last final block, from which another chain begins: what a node keeps
-//! for its next start, and what one that joins late is given.
+//! The state of a chain at its last final block, from which another chain can start: what a node
+//! saves for its next start, and what a node that joins late receives.
 //!
-//! It has the final block with the window of its ancestors that votes can still name ([`TRUNK_MAX`]
-//! blocks): headers, who signed what they include, and what each has decided. That is all on which
-//! the blocks after it depend, so a chain that begins there and takes them comes to the same
-//! verdicts as one that begins at genesis. Where a chain gave up what lies between its final block
-//! and a later one ([`fold`](super::fold)), the last block of the trunk is that later one, its *base*.
+//! It holds the final block and the window of its ancestors that votes can still name
+//! ([`TRUNK_MAX`] blocks): headers, included signers, and what each block has decided. Later blocks
+//! depend on nothing else, so a chain that starts here and processes them reaches the same verdicts
+//! as one that starts at genesis. If a chain dropped the blocks between its final block and a later
+//! one ([`fold`](super::fold)), the last block of the trunk is that later one, its *base*.
 //!
 //! All chains that finalise a block have the same anchor there, byte for byte, unless one of them
-//! ran out of room and forgot the signers of its window: so people can compare [`Anchor::digest`].
-//! Nothing in the bytes proves that they are the truth. Whoever takes an anchor from elsewhere trusts
-//! who vouches for its digest, as with every start that is not from genesis (weak subjectivity).
+//! ran out of memory and dropped the signers of its window. Operators can therefore compare
+//! [`Anchor::digest`]. Nothing in the bytes proves that they are correct: a node that takes an
+//! anchor from elsewhere trusts the party that vouches for its digest, as with every start that is
+//! not from genesis (weak subjectivity).
 
 use super::{Chain, INCLUSION_SLOTS, Included, Node, Room, included_bytes};
 use crate::wire::{BLOCK_ENTRIES_MAX, Checkpoint, HEADER_BYTES, Header, Root, VOTE_BYTES, Vote};
@@ -20,48 +21,48 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// First bytes of an encoded anchor.
+/// Magic bytes at the start of an encoded anchor.
 pub(crate) const ANCHOR_MAGIC: &[u8; 16] = b"alphorn-anchor1\n";
 
-/// Most blocks: one of each slot of the window, the one before it, and the base.
+/// Maximum number of blocks: one per slot of the window, the one before it, and the base.
 pub(crate) const TRUNK_MAX: usize = INCLUSION_SLOTS as usize + 2;
 
-/// Most bytes of an encoded anchor: those of a million validators whose votes all blocks of the
-/// window include take 5 MB.
+/// Maximum size of an encoded anchor in bytes. An anchor for a million validators whose votes are
+/// included in all blocks of the window takes 5 MB.
 pub const ANCHOR_BYTES_MAX: usize = 64 << 20;
 
-/// How a set of signers is written: all of a committee, a list of positions, or a bit for each. The
-/// shortest one is the only legal one, of equal ones the first.
+/// Encoding of a signer set: the whole committee, a list of positions, or a bitmap. Only the
+/// shortest form is legal; between equally short forms, the first.
 const ALL: u8 = 0;
 const LIST: u8 = 1;
 const BITS: u8 = 2;
 
-/// Bytes that are no anchor of a network.
+/// Errors for bytes that are not an anchor of this network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnchorError {
     /// They do not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// They begin as something else.
+    /// The magic bytes are wrong.
     #[error("it does not begin as a checkpoint of this version")]
     Magic,
-    /// The checkpoint is of another network.
+    /// The checkpoint belongs to another network.
     #[error("a checkpoint of another network: {} instead of {}", hex(.found), hex(.own))]
     Network {
         /// The first bytes of its network's identity.
         found: [u8; 4],
-        /// The first bytes of this one's.
+        /// The first bytes of this network's identity.
         own: [u8; 4],
     },
-    /// Its blocks are no chain, or cannot have decided what they say.
+    /// The blocks are not a chain, or cannot have decided what they claim.
     #[error("block {index} of the checkpoint: {what}")]
     Inconsistent {
-        /// The block, from 0.
+        /// The block, counted from 0.
         index: usize,
         /// What is wrong with it.
         what: &'static str,
     },
-    /// A machine that has begun cannot begin elsewhere.
+    /// A state machine that has already started cannot start elsewhere.
     #[error("the machine has begun already")]
     Begun,
 }
@@ -85,13 +86,13 @@ impl Anchor {
         self.finalised
     }
 
-    /// The slot of the block on which all later ones stand: they are what is still lacking.
+    /// Slot of the block from which all later ones descend: only those are still missing.
     pub fn base_slot(&self) -> Slot {
-        // A trunk has a block.
+        // A trunk is never empty.
         self.trunk.last().map_or(Slot(0), |node| node.header.slot)
     }
 
-    /// The bytes; none if they would be more than [`ANCHOR_BYTES_MAX`].
+    /// Encodes the anchor; none if it would exceed [`ANCHOR_BYTES_MAX`].
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut w = Writer::with_capacity(64 << 10);
         w.bytes(ANCHOR_MAGIC);
@@ -121,16 +122,18 @@ impl Anchor {
         Some(w.into_vec())
     }
 
-    /// The name of an encoded anchor: SHA-256 of its bytes, of which the first say what they are.
+    /// Returns the digest of an encoded anchor: the SHA-256 of its bytes, which start with the
+    /// magic string.
     pub fn digest(encoded: &[u8]) -> [u8; 32] {
         Sha256::digest(encoded).into()
     }
 
-    /// The inverse of [`encode`](Self::encode), for a network of that identity and layout.
+    /// The inverse of [`encode`](Self::encode), for a network with this identity and layout.
     ///
     /// # Errors
     ///
-    /// [`AnchorError`]; what is accepted has one encoding, and a chain can begin there.
+    /// [`AnchorError`]. Accepted bytes are the only encoding of the anchor, and a chain can start
+    /// there.
     pub fn decode(
         bytes: &[u8],
         network_id: &[u8; 32],
@@ -176,8 +179,8 @@ impl Anchor {
         Ok(anchor)
     }
 
-    /// Whether the blocks are a chain that can have decided what they say. A base that is not the final
-    /// block has lost its parent.
+    /// Checks that the blocks form a chain that can have decided what they claim. The parent of a
+    /// base other than the final block is missing.
     fn check(&self) -> Result<(), AnchorError> {
         let wrong = |index, what| Err(AnchorError::Inconsistent { index, what });
         let Some(last) = self.trunk.len().checked_sub(1) else {
@@ -228,12 +231,12 @@ fn take_checkpoint(r: &mut Reader<'_>) -> Result<Checkpoint, DecodeError> {
     })
 }
 
-/// The shortest form of a set.
+/// Returns the shortest form of a set.
 fn form(signers: &Bitfield) -> u8 {
     let ones = signers.count_ones();
     match ones {
         _ if ones == signers.len() => ALL,
-        // The number of a list has two bytes.
+        // The length of a list has two bytes.
         0..=0xffff if 2 + 4 * ones <= signers.len().div_ceil(8) => LIST,
         _ => BITS,
     }
@@ -259,7 +262,7 @@ fn take_signers(r: &mut Reader<'_>, len: usize) -> Result<Bitfield, DecodeError>
         ALL => Bitfield::ones(len),
         LIST => {
             let count = usize::from(r.u16()?);
-            // They are there before there is room for them.
+            // Checks that the bytes are present before allocating.
             let mut seats = Reader::new(r.bytes(4 * count)?);
             let mut signers = Bitfield::new(len);
             let mut next = 0;
@@ -375,9 +378,9 @@ fn take_included(r: &mut Reader<'_>, layout: &Layout) -> Result<Included, Decode
 }
 
 impl Chain {
-    /// The state from which another chain of the network can begin; sets of signers are shared.
+    /// Returns the state from which another chain of the network can start. Signer sets are shared.
     pub fn anchor(&self, network_id: [u8; 32]) -> Anchor {
-        // Only the window of the final block and the base stand there.
+        // Only the window of the final block and the base are at or before this index.
         let trunk = self.nodes[..=self.base_index()].iter();
         let trunk = trunk.map(|node| Node {
             parent: None,
@@ -392,14 +395,14 @@ impl Chain {
         }
     }
 
-    /// The same chain, of no block yet, beginning at an anchor of its network.
+    /// Restarts an empty chain at an anchor of its network.
     #[must_use]
     pub(crate) fn beginning_at(self, anchor: Anchor) -> Self {
         let mut nodes = anchor.trunk;
         let mut room = Room::default();
         let mut before: Option<Root> = None;
         for (index, node) in nodes.iter_mut().enumerate() {
-            // A base that is not the final block has lost its parent.
+            // The parent of a base other than the final block is missing.
             let stands = before.is_some_and(|before| before == node.header.parent);
             node.parent = index.checked_sub(1).filter(|_| stands);
             before = Some(node.root);

@@ -1,19 +1,19 @@
-//! The ballots of a slot: who of which committee was seen to cast which vote.
+//! The ballots of a slot: which members of which committee were seen to cast which vote.
 //!
-//! Each committee keeps its [`BALLOTS_PER_COMMITTEE_MAX`] heaviest ballots, and beside them the own
-//! one, that is the vote that this machine casts or would cast. Where there is no room, a ballot
-//! displaces the lightest one if it is heavier, as far as both are known at that time. The weight
-//! of a ballot is that of its voters who were seen to cast no other in the slot. So whoever wants to
-//! keep w votes of a committee out of the count needs 64 ballots of at least w voters of the same
-//! committee who vote for nothing else: 64·w votes given for w taken. Committees are compared each
-//! by itself, so the order in which their collections come does not matter.
+//! Each committee keeps its [`BALLOTS_PER_COMMITTEE_MAX`] heaviest ballots, plus the own one, that
+//! is, the vote that this node casts or would cast. When there is no room, a ballot displaces the
+//! lightest one if it is heavier, as far as both are known at that time. The weight of a ballot is
+//! that of its voters who were not seen to cast another vote in the slot. To keep w votes of a
+//! committee out of the count, an attacker needs 64 ballots of at least w voters of the same
+//! committee who vote for nothing else: 64·w votes spent to suppress w. Each committee is evaluated
+//! on its own, so the order in which their collections arrive does not matter.
 //!
-//! Who cast two votes is remembered although one of them gives way or is refused.
+//! Voters with two votes are remembered even if one of the ballots is displaced or refused.
 //!
-//! Sets are immutable and shared with everybody who has the same store of them. What a ballot weighs
-//! is counted when a vote comes, not when the head is asked for. Where the next slot has other
-//! committees, each of its votes is taken off once, from the ballot that its validator cast before.
-//! Only a slot that has votes under two assignments is weighed anew for each head.
+//! Sets are immutable and shared between all users of the same store. The weight of a ballot is
+//! updated when a vote arrives, not when the head is computed. If the committees change in the next
+//! slot, each vote of that slot is subtracted once, from the ballot that its validator cast before.
+//! Only a slot that has votes under two assignments is reweighed for each head.
 
 use alphorn_types::{Assignment, Bitfield, Validator};
 use std::borrow::Cow;
@@ -24,36 +24,37 @@ use super::seats::{BALLOTS_PER_COMMITTEE_MAX, Part, Scale, Seats};
 use super::weights::Weights;
 use crate::wire::{Reject, Root, Vote};
 
-/// Most assignments to committees in a slot: a second one is that of a branch that parted before the
-/// last epoch.
+/// Maximum number of committee assignments in a slot. A second one comes from a branch that forked
+/// before the last epoch.
 pub(crate) const ELECTORATES_MAX: usize = 2;
 
-/// Most sets of validators of a slot that are kept: for each ballot, and who voted once and twice.
+/// Maximum number of validator sets kept per slot: one per ballot, those who voted, and those who
+/// voted twice.
 pub(crate) const SETS_MAX: usize = ELECTORATES_MAX * (BALLOTS_PER_COMMITTEE_MAX + 3);
 
-/// How many validators were seen to cast a vote.
+/// Number of validators seen to cast a vote.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VoteCount {
     /// The vote.
     pub(super) vote: Vote,
-    /// Validators, equivocators included.
+    /// Number of validators, equivocators included.
     pub(super) signers: u32,
-    /// What they weigh.
+    /// Their weight.
     pub(super) weight: u64,
 }
 
-/// Verified votes that the fork choice does not count, because the committee had heavier ballots.
-/// Both only grow.
+/// Verified votes that the fork choice does not count because the committee had heavier ballots.
+/// Both counters only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uncounted {
-    /// Votes of ballots that were not taken, each time that they came.
+    /// Votes of ballots that were not accepted, counted each time they arrive.
     pub refused: u64,
-    /// Votes of ballots that were counted and gave way.
+    /// Votes of ballots that were counted and later displaced.
     pub displaced: u64,
 }
 
-/// Votes of a slot under one assignment to committees.
+/// Votes of a slot under one committee assignment.
 #[derive(Clone, Debug)]
 struct Electorate {
     assignment: Assignment,
@@ -69,7 +70,7 @@ pub(super) struct Ballots {
 }
 
 impl Electorate {
-    /// Adds the validators who voted, as positions of an epoch under another assignment.
+    /// Adds the validators that voted, as epoch positions under another assignment.
     fn voted_as(&self, other: &Assignment, into: &mut Bitfield) {
         for (&committee, seats) in &self.committees {
             let members = self.assignment.committee_members(committee);
@@ -77,7 +78,7 @@ impl Electorate {
         }
     }
 
-    /// Who voted, by epoch position.
+    /// Returns the validators that voted, by epoch position.
     fn voted(&self) -> Bitfield {
         let layout = self.assignment.layout();
         let mut voted = Bitfield::new(layout.validators() as usize);
@@ -88,7 +89,7 @@ impl Electorate {
         voted
     }
 
-    /// Who of the voters of a committee voted here, as its positions; none if nobody did.
+    /// Returns the positions of the committee's `voters` that voted here; none if there are none.
     fn voted_of(&self, scale: &Scale<'_>, voters: &Bitfield) -> Option<Cow<'_, Bitfield>> {
         if is_same(&self.assignment, scale.assignment) {
             let seats = self.committees.get(&scale.committee)?;
@@ -106,8 +107,8 @@ impl Electorate {
         Some(Cow::Owned(again))
     }
 
-    /// Changes what the ballots that count the votes of a committee's positions have, if these are
-    /// those of another assignment.
+    /// Applies `change` to the ballots that count the votes of a committee's positions, if these
+    /// positions belong to another assignment.
     fn shift(&mut self, scale: &Scale<'_>, voters: &Bitfield, change: fn(u32, u32) -> u32) {
         let layout = self.assignment.layout();
         let mut moved = Bitfield::new(layout.validators() as usize);
@@ -133,12 +134,12 @@ impl Electorate {
 }
 
 impl Ballots {
-    /// Says which vote is cast here.
+    /// Sets the vote that this node casts.
     pub(super) fn set_own(&mut self, vote: &Vote) {
         self.own = Some(*vote);
     }
 
-    /// Adds signers; how many of them were not seen to cast the vote before.
+    /// Adds signers. Returns how many of them had not been seen to cast the vote before.
     pub(super) fn add(
         &mut self,
         scale: &Scale<'_>,
@@ -173,7 +174,7 @@ impl Ballots {
         added.map(|(new, _)| new)
     }
 
-    /// Who was seen to vote in a committee.
+    /// Returns the members of a committee seen to vote.
     pub(super) fn voted(&self, scale: &Scale<'_>) -> Option<Arc<Bitfield>> {
         let mut electorates = self.electorates.iter();
         let electorate = electorates.find(|one| is_same(&one.assignment, scale.assignment))?;
@@ -181,7 +182,8 @@ impl Ballots {
         Some(seats.voted.clone())
     }
 
-    /// Weighs anew whose latest vote is one of this slot in a committee, with the next slot's votes.
+    /// Reweighs a committee by the validators whose latest vote is in this slot, given the next
+    /// slot's votes.
     pub(super) fn expire(&mut self, scale: &Scale<'_>, next: Option<&Self>) {
         let mut here = self.electorates.iter_mut();
         let here = here.find(|one| is_same(&one.assignment, scale.assignment));
@@ -192,9 +194,10 @@ impl Ballots {
         }
     }
 
-    /// Takes over that other members of a committee were seen to vote in the next slot than `before`.
+    /// Updates the weights after a change since `before` in which members of a committee were seen
+    /// to vote in the next slot.
     pub(super) fn follow(&mut self, scale: &Scale<'_>, next: &Self, before: Option<&Bitfield>) {
-        // Slots with two of them are weighed for each head.
+        // Slots with two electorates are reweighed for each head.
         let ([here], [later]) = (&mut *self.electorates, &*next.electorates) else {
             return;
         };
@@ -218,7 +221,7 @@ impl Ballots {
         }
     }
 
-    /// The index of the committees of a vote, none if there is no room for them.
+    /// Returns the index of a vote's committees; none if there is no room for them.
     fn electorate(
         &mut self,
         scale: &Scale<'_>,
@@ -247,13 +250,13 @@ impl Ballots {
                 lost.displaced += u64::from(part.all);
                 ballots.insert(part.ballot);
             }
-            // From the back: the last vote takes the index of one that goes.
+            // From the back: the last vote takes the index of a removed one.
             ballots
                 .into_iter()
                 .rev()
                 .for_each(|ballot| self.sweep(ballot));
         }
-        // Usually one, with one vote: there is a machine for each node of a simulation.
+        // Usually one, with one vote: a simulation has one chain per node.
         self.electorates.reserve_exact(1);
         self.electorates.push(Electorate {
             assignment: scale.assignment.clone(),
@@ -277,7 +280,7 @@ impl Ballots {
         })
     }
 
-    /// Forgets a vote that no committee has any more; the last one takes its index.
+    /// Drops a vote that no committee has any more; the last one takes its index.
     fn sweep(&mut self, ballot: u32) {
         if self.electorates.iter().any(|one| one.has(ballot)) {
             return;
@@ -295,7 +298,7 @@ impl Ballots {
         }
     }
 
-    /// Validators for each vote, equivocators included.
+    /// Number of validators per vote, equivocators included.
     #[cfg(test)]
     pub(super) fn counts(&self, weights: &Weights) -> Vec<VoteCount> {
         let count = |vote: &Vote| VoteCount {
@@ -318,8 +321,8 @@ impl Ballots {
         counts
     }
 
-    /// The weight of those who voted once in this slot and were not seen to vote in `next`, for each
-    /// head.
+    /// Weight per head of the validators that voted once in this slot and were not seen to vote in
+    /// `next`.
     pub(super) fn weights(&self, weights: &Weights, next: Option<&Self>) -> Vec<(Root, u64)> {
         let is_weighed = |one: &Self| one.electorates.len() <= 1;
         if !is_weighed(self) || !next.is_none_or(is_weighed) {
@@ -336,7 +339,7 @@ impl Ballots {
         heads
     }
 
-    /// The same from the sets alone.
+    /// The same, computed from the sets alone.
     pub(super) fn weights_anew(&self, weights: &Weights, next: Option<&Self>) -> Vec<(Root, u64)> {
         let mut heads = self.heads();
         let later = next.into_iter().flat_map(|next| &next.electorates);
@@ -373,7 +376,7 @@ impl Ballots {
         })
     }
 
-    /// The sets of validators.
+    /// Iterates over the sets of validators.
     pub(super) fn sets(&self) -> impl Iterator<Item = &Arc<Bitfield>> {
         let committees = self
             .electorates
@@ -382,7 +385,7 @@ impl Ballots {
         committees.flat_map(Seats::sets)
     }
 
-    /// Bytes beside the sets.
+    /// Bytes used in addition to the sets.
     #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         let committees = self
@@ -395,7 +398,8 @@ impl Ballots {
 }
 
 impl Electorate {
-    /// Epoch positions of those who voted under one of the other assignments or in the next slot.
+    /// Epoch positions of the validators that voted under one of the other assignments or in the
+    /// next slot.
     fn gone(&self, others: &[&Self]) -> Bitfield {
         let layout = self.assignment.layout();
         let mut gone = Bitfield::new(layout.validators() as usize);
@@ -409,8 +413,8 @@ impl Electorate {
     }
 }
 
-/// Adds members of a committee, as positions of an epoch under another assignment. Both tables of an
-/// assignment are shared by all who have it.
+/// Adds members of a committee, as epoch positions under another assignment. Both tables of an
+/// assignment are shared by all its users.
 fn translate(members: &[u32], set: &Bitfield, other: &Assignment, into: &mut Bitfield) {
     for seat in set.iter_ones() {
         if let Some(position) = other.position(Validator(members[seat])) {

@@ -1,16 +1,16 @@
-//! What is given up while nothing becomes final, so that the chain goes on within its bounds.
+//! What is dropped while nothing becomes final, so that the chain stays within its bounds.
 //!
-//! - *Sets of signers* of old blocks go where bytes run out; what the blocks have decided stays.
-//!   A block that would need them, because it includes votes of slots before theirs, is refused.
-//! - *Blocks* go where their number runs out: first branches on which nothing was built in the last
-//!   half of all blocks. If that is not enough, all that stands below or beside a block of the
-//!   head's chain, the *base*, on which fewer than half of all blocks stand. The final block and
-//!   those before it that votes can name stay.
-//! - *Blocks of one slot* go where they are too many, which only an equivocation makes: the one with the
-//!   least votes of those on which nothing stands and which are not the head.
+//! - *Signer sets* of old blocks are dropped when bytes run out; what the blocks have decided stays. A block that would
+//!   need them, because it includes votes of slots before theirs, is refused.
+//! - *Blocks* are dropped when their number reaches the bound: first, branches on which nothing was built in the last
+//!   half of all blocks. If that is not enough, everything below or outside the subtree of a block of the head's chain,
+//!   the *base*, which is chosen so that fewer than half of all blocks descend from it. The final block and the
+//!   preceding blocks that votes can name stay.
+//! - *Blocks of one slot* are dropped when there are too many, which only an equivocation causes: the one with the
+//!   fewest votes among those that have no children and are not the head.
 //!
-//! A branch that was given up comes back when somebody builds on it and its blocks are fetched; one
-//! that parted before the base cannot.
+//! A dropped branch returns if a peer builds on it and its blocks are fetched. A branch that forked before the base
+//! cannot.
 
 use super::Chain;
 use super::room::FOLDED_SLOTS;
@@ -19,12 +19,12 @@ use alphorn_types::Slot;
 use std::cmp::Reverse;
 
 impl Chain {
-    /// Makes room for the sets of a block, `further` if it is not the first of its slot.
+    /// Makes room for the sets of a block; `further` if it is not the first of its slot.
     pub(super) fn make_room(&mut self, bytes: usize, further: bool) -> Result<(), Reject> {
         if !self.room.fits(bytes, further) {
             let newest = self.nodes.iter().map(|node| node.header.slot).max();
             let newest = newest.unwrap_or_default().0;
-            // The first blocks of slots have room as soon as any goes.
+            // First blocks of slots fit as soon as any set is dropped.
             let only_further = self.room.fits(bytes, false);
             for node in &mut self.nodes {
                 let old = node.header.slot.0.saturating_add(FOLDED_SLOTS) <= newest;
@@ -44,7 +44,7 @@ impl Chain {
         }
     }
 
-    /// Gives up blocks if there are as many as there can be.
+    /// Drops blocks when their number has reached the bound.
     pub(super) fn give_up(&mut self) {
         if self.nodes.len() < self.room.blocks_max {
             return;
@@ -52,14 +52,14 @@ impl Chain {
         let half = self.nodes.len() / 2;
         let mut keep = vec![false; self.nodes.len()];
         keep[half..].fill(true);
-        // What is final, from which the base is parted.
+        // The final part of the chain, from which the base is separated.
         keep[..=self.base_index()].fill(true);
         let mut index = self.by_root.get(&self.head()).copied();
         while let Some(i) = index {
             keep[i] = true;
             index = self.nodes[i].parent;
         }
-        // Parents stand before their children.
+        // Parents come before their children.
         for i in (0..self.nodes.len()).rev() {
             if keep[i]
                 && let Some(parent) = self.nodes[i].parent
@@ -73,7 +73,7 @@ impl Chain {
         }
     }
 
-    /// Moves the base up the head's chain until at most half of all blocks stand on it.
+    /// Moves the base up the head's chain until at most half of all blocks descend from it.
     fn cut(&mut self) {
         let mut above = vec![1; self.nodes.len()];
         for i in (0..self.nodes.len()).rev() {
@@ -92,7 +92,7 @@ impl Chain {
         };
         let window = self.base_index();
         let mut keep = vec![false; self.nodes.len()];
-        // The final block and its window; of an earlier base only what stands before it.
+        // The final block and its window; of an earlier base only the blocks before it.
         for (i, node) in self.nodes[..=window].iter().enumerate() {
             keep[i] = node.header.slot <= self.finalised.slot;
         }
@@ -105,7 +105,7 @@ impl Chain {
         self.retain(&keep);
     }
 
-    /// The blocks of a slot that can make room for another one: nothing stands on them, and none is the head.
+    /// Blocks of a slot that can be displaced by another one: they have no children, and none is the head.
     pub(super) fn displaceable(&self, slot: Slot) -> impl Iterator<Item = usize> + '_ {
         let (head, first) = (self.head(), self.base_index() + 1);
         let nodes = self.nodes.iter().enumerate().skip(first);
@@ -115,8 +115,8 @@ impl Chain {
         free.map(|(index, _)| index)
     }
 
-    /// Gives up the least block of a slot but for a new one: that with the least votes, of several the one that
-    /// decided least, and then the last one.
+    /// Drops the least block of a slot other than a new one: the one with the fewest votes, among equals the one that
+    /// decided least, then the last one.
     pub(super) fn displace(&mut self, slot: Slot, new: &Root) {
         let weights = self.own_weights(0, &self.latest, None);
         let others = self.displaceable(slot);
@@ -132,7 +132,7 @@ impl Chain {
         }
     }
 
-    /// Keeps the marked blocks.
+    /// Keeps only the marked blocks.
     pub(super) fn retain(&mut self, keep: &[bool]) {
         let mut moved = vec![None; self.nodes.len()];
         let mut kept = Vec::new();

@@ -1,10 +1,10 @@
 //! The fork choice: LMD-GHOST with vote expiry, by word operations on bit sets.
 //!
-//! From the block of the highest justified checkpoint, step to the child whose subtree has the
-//! greatest weight, until there is none; of equal ones the greater root wins. In slot s, weight
-//! comes from votes of slot s, and from votes of slot s − 1 by validators without one in s. A
-//! validator with two votes in one slot counts for neither, and no longer for its earlier one. What
-//! else weighs or waits is the [`Policy`](super::Policy)'s.
+//! Starting from the block of the highest justified checkpoint, step to the child whose subtree has
+//! the greatest weight until there is none; ties go to the greater root. In slot s, weight comes
+//! from votes of slot s, and from votes of slot s − 1 by validators without one in s. A validator
+//! with two votes in one slot counts for neither, and its earlier vote no longer counts. Additional
+//! weight and delays are up to the [`Policy`](super::Policy).
 
 use alphorn_types::{Assignment, Bitfield, Slot};
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use super::seats::Scale;
 use crate::maps::forget_before;
 use crate::wire::{Header, Reject, Root, Vote};
 
-/// Slots whose votes are counted at one time: the last one that was set and its neighbours.
+/// Number of slots whose votes are counted at a time: the current slot and its neighbours.
 pub(crate) const VOTED_SLOTS: u64 = 3;
 
-/// The votes of the slots that the fork choice can count.
+/// The votes of the slots that the fork choice may count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LatestVotes {
     pub(super) slot: Slot,
@@ -30,7 +30,7 @@ pub(super) struct LatestVotes {
 }
 
 impl LatestVotes {
-    /// Whether votes of a slot count.
+    /// Checks whether votes of a slot count.
     fn check_slot(&self, slot: Slot) -> Result<(), Reject> {
         if slot < self.slot.saturating_sub(1) {
             return Err(Reject::TooOld);
@@ -41,7 +41,7 @@ impl LatestVotes {
         Ok(())
     }
 
-    /// Weighs anew whose latest vote is one of `slot`, in a committee.
+    /// Reweighs a committee by the validators whose latest vote is in `slot`.
     fn expire(&mut self, slot: Slot, scale: &Scale<'_>) {
         let mut rest = self.by_slot.range_mut(slot..=slot.next());
         if let Some((first, here)) = rest.next()
@@ -71,8 +71,8 @@ impl LatestVotes {
         added
     }
 
-    /// What validators weigh whose latest vote is for a head, for each vote that counts, as `weigh`
-    /// says it of a slot and the next one.
+    /// Weight per head of the validators whose latest vote is for it, for each vote that counts.
+    /// `weigh` computes it from the ballots of a slot and of the next one.
     fn weights(
         &self,
         weigh: impl Fn(&Ballots, Option<&Ballots>) -> Vec<(Root, u64)>,
@@ -88,32 +88,32 @@ impl LatestVotes {
     }
 }
 
-/// A block with what stands behind it.
+/// A block with the weight behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weighed {
     /// Its root.
     pub root: Root,
     /// Its header.
     pub header: Header,
-    /// Weight of the latest votes for it and for blocks that stand on it.
+    /// Weight of the latest votes for it and for its descendants.
     pub weight: u64,
 }
 
-/// A vote that is counted, and who cast it.
+/// A counted vote and its signers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cast<'a> {
     /// The vote.
     pub(crate) vote: &'a Vote,
-    /// Who sits where, in the vote's epoch and its head's chain.
+    /// The seating in the vote's epoch and its head's chain.
     pub(crate) assignment: &'a Assignment,
     /// The committee.
     pub(crate) committee: u16,
-    /// Positions of it.
+    /// Positions in the committee.
     pub(crate) signers: &'a Bitfield,
 }
 
 impl Chain {
-    /// Says which slot it is. Votes of slots before the previous one are forgotten.
+    /// Sets the current slot. Votes from before the previous slot are dropped.
     pub fn set_slot(&mut self, slot: Slot) {
         self.view.begin();
         let frozen = self.view.frozen.iter_mut();
@@ -122,7 +122,7 @@ impl Chain {
             .for_each(|votes| votes.set_slot(slot));
     }
 
-    /// Says which vote of its slot is cast here, or would be: it always counts.
+    /// Sets the vote that this node casts, or would cast, in its slot. It always counts.
     pub(crate) fn set_own_vote(&mut self, vote: &Vote) {
         let frozen = self.view.frozen.iter_mut();
         for votes in frozen.chain([&mut self.latest]) {
@@ -132,9 +132,9 @@ impl Chain {
         }
     }
 
-    /// Counts verified votes: `signers` are the positions of a committee who cast `vote`, under the
-    /// assignment of the vote's epoch in its head's chain. Returns how many of them were not seen
-    /// to cast it before.
+    /// Counts verified votes. `signers` are the positions of a committee that cast `vote`, under
+    /// the assignment of the vote's epoch in its head's chain. Returns how many of them had not
+    /// been seen to cast it before.
     ///
     /// # Errors
     ///
@@ -162,8 +162,8 @@ impl Chain {
         self.count_votes(&cast, None)
     }
 
-    /// The same for votes that may come in a block: those that the proposer of the current slot
-    /// brings count although the view is frozen.
+    /// Like [`add_votes`](Self::add_votes), for votes that may come in a block: those in the block
+    /// of the current slot's proposer count even if the view is frozen.
     ///
     /// # Errors
     ///
@@ -190,18 +190,18 @@ impl Chain {
         if let Some(frozen) = &mut self.view.frozen
             && block.is_some_and(|block| block.slot == self.latest.slot)
         {
-            // It counts what it refuses once, where all votes are.
+            // Refusals are counted once, in the view with all votes.
             let _ = frozen.add(&scale, cast.vote, cast.signers);
         }
         self.latest.add(&scale, cast.vote, cast.signers)
     }
 
-    /// Verified votes that the fork choice did not count.
+    /// Returns the number of verified votes that the fork choice did not count.
     pub(crate) fn uncounted(&self) -> Uncounted {
         self.latest.uncounted
     }
 
-    /// Bytes of the sets of validators that were seen to cast a vote, each counted once.
+    /// Bytes used by the sets of validators seen to cast a vote, each counted once.
     pub(crate) fn voters_bytes(&self) -> u64 {
         let views = self.view.frozen.iter().chain([&self.latest]);
         let ballots = views.flat_map(|votes| votes.by_slot.values());
@@ -212,7 +212,7 @@ impl Chain {
             .sum()
     }
 
-    /// Bytes of the ballots beside their sets.
+    /// Bytes used by the ballots in addition to their sets.
     #[cfg(test)]
     pub(crate) fn ballots_bytes(&self) -> usize {
         self.latest
@@ -222,29 +222,29 @@ impl Chain {
             .sum()
     }
 
-    /// The votes of a slot that count, with how many validators were seen to cast each.
+    /// The counted votes of a slot, with the number of validators seen to cast each.
     #[cfg(test)]
     pub(super) fn counts(&self, slot: Slot) -> Vec<VoteCount> {
         let ballots = self.latest.by_slot.get(&slot);
         ballots.map_or_else(Vec::new, |ballots| ballots.counts(&self.weights))
     }
 
-    /// The heaviest vote of a slot, equivocators included; of equal ones the greater.
+    /// The heaviest vote of a slot, equivocators included. Ties go to the greater vote.
     #[cfg(test)]
     pub(super) fn strongest_vote(&self, slot: Slot) -> Option<VoteCount> {
         let counts = self.counts(slot).into_iter();
         counts.max_by_key(|count| (count.weight, count.vote))
     }
 
-    /// The head of the chain in the slot of the last [`set_slot`](Self::set_slot), as the policy sees
-    /// it: what this machine votes for.
+    /// Returns the head of the chain in the slot of the last [`set_slot`](Self::set_slot), as the
+    /// policy sees it. This node votes for it.
     pub fn head(&self) -> Root {
         let votes = self.view.frozen.as_ref().unwrap_or(&self.latest);
         let boost = self.view.boost(self.weights.total());
         self.heaviest(votes, boost, |root| !self.view.is_late(root))
     }
 
-    /// The head by all that is known: what a proposer builds on.
+    /// Returns the head given all known votes: the parent for a proposal.
     pub(crate) fn proposal_parent(&self) -> Root {
         self.heaviest(&self.latest, None, |_| true)
     }
@@ -255,13 +255,13 @@ impl Chain {
         boost: Option<(Root, u64)>,
         counts: impl Fn(&Root) -> bool,
     ) -> Root {
-        // From the justified block on, or the base if that was given up.
+        // Start at the justified block, or at the base if that was dropped.
         let start = self.by_root.get(&self.justified.root).copied();
         let start = start.unwrap_or(0).max(self.base_index());
         let nodes = &self.nodes[start..];
         let mut weights = self.own_weights(start, votes, boost);
-        // Children stand behind their parents: from the back, each subtree is complete before it
-        // is added to its parent and compared with its siblings.
+        // Children come after their parents. Going from the back, each subtree is complete before
+        // it is added to its parent and compared with its siblings.
         let mut best: Vec<Option<usize>> = vec![None; nodes.len()];
         for index in (1..nodes.len()).rev() {
             let parent = nodes[index].parent.and_then(|i| i.checked_sub(start));
@@ -281,7 +281,7 @@ impl Chain {
         nodes[head].root
     }
 
-    /// What the latest votes for each block from an index on weigh, without those for its descendants.
+    /// Weight of the latest votes for each block from an index on, not counting its descendants.
     pub(super) fn own_weights(
         &self,
         start: usize,
@@ -299,8 +299,8 @@ impl Chain {
         weights
     }
 
-    /// The finalised block and those that stand on it, each behind its parent, with their weights by all
-    /// that is known.
+    /// Returns the finalised block and its descendants, each after its parent, with their weights
+    /// given all known votes.
     pub fn tree(&self) -> Vec<Weighed> {
         let start = self.by_root.get(&self.finalised.root).copied();
         let start = start.unwrap_or(0);

@@ -1,23 +1,26 @@
-//! What the fork choice does besides counting votes: the policies, and what they know of the slot.
+//! Fork choice policies: what the fork choice does besides counting votes, and its view of the
+//! slot.
 //!
 //! | policy | what it adds | against |
 //! |---|---|---|
 //! | `lmd` | nothing: the latest votes of two slots | |
-//! | `proposer-boost` | a block of the current slot that came before the vote weighs a third of all | ex-ante reorganisation, balancing |
-//! | `view-merge` | what comes between the end of a slot and the next vote waits, unless the proposer's block brings it | the same, as long as proposers are honest and messages come in time |
+//! | `proposer-boost` | a timely block of its slot gets a third of all weight | ex-ante reorganisation, balancing |
+//! | `view-merge` | messages between the end of a slot and the next vote are held back | the same |
 //!
-//! *The boost.* Where a thirty-second of the validators votes in a slot, it is 40 % of that part
-//! (consensus-specs, `PROPOSER_SCORE_BOOST`). Here all vote in each slot, and each counts once. An
-//! adversary with a share β moves β at most, however many slots it saved up, so a boost above β
-//! keeps an honest block in place; and an adversary that proposes has boost + β against the 1 − β
-//! that voted for the block before, so the boost must be below 1 − 2β. A third satisfies both for
-//! all β below a third; 40 % does for β below 30 %. Of two blocks that a proposer signs for its slot neither has
-//! the boost where both are known: or the one that comes first at a node would decide its vote, and the proposer could
-//! divide the votes as it likes.
+//! *The boost.* A block is timely if it arrives before the vote. Where a thirty-second of the
+//! validators votes in a slot, the boost is 40 % of that part (consensus-specs,
+//! `PROPOSER_SCORE_BOOST`). Here all validators vote in each slot, and each counts once. An
+//! adversary with a share β moves at most β, however many slots of votes it saved up, so a boost
+//! above β keeps an honest block in place. An adversary that proposes has boost + β against the 1 −
+//! β that voted for the previous block, so the boost must be below 1 − 2β. A third satisfies both
+//! for all β below a third; 40 % does for β below 30 %. If a proposer signs two blocks for its
+//! slot, neither is boosted once both are known. Otherwise the block that arrives first at a node
+//! would decide its vote, and the proposer could split the votes at will.
 //!
-//! *View-merge* is after D'Amato, Neu, Tas and Tse, "Goldfish" (2022), and D'Amato and Zanolini,
-//! "Recent Latest Message Driven GHOST" (2023): the view freezes at the end of a slot; the proposer
-//! does not freeze its own, and its block says what it saw: its ancestors and the votes in it.
+//! *View-merge* follows D'Amato, Neu, Tas and Tse, "Goldfish" (2022), and D'Amato and Zanolini,
+//! "Recent Latest Message Driven GHOST" (2023): the view freezes at the end of a slot. The proposer
+//! does not freeze its own view, and what its block includes is not held back: its ancestors and
+//! the votes in it. It protects as long as proposers are honest and messages arrive in time.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -28,10 +31,10 @@ use crate::wire::Root;
 
 /// What a fork choice does besides counting latest votes.
 pub(crate) trait ForkChoice: Debug + Sync {
-    /// What a block of the current slot that came in time weighs besides votes, of `total`.
+    /// Extra weight of a timely block of the current slot, given the `total` weight.
     fn boost(&self, total: u64) -> u64;
 
-    /// Whether what comes between the end of a slot and the vote in the next one waits.
+    /// Whether messages between the end of a slot and the next vote are held back.
     fn freezes(&self) -> bool;
 }
 
@@ -82,7 +85,7 @@ impl ForkChoice for ViewMerge {
 pub enum Policy {
     /// Latest votes of two slots.
     Lmd,
-    /// The same with a boost for the block of the current slot.
+    /// The same, with a boost for the block of the current slot.
     #[default]
     ProposerBoost,
     /// The same on a view that freezes before each proposal.
@@ -90,10 +93,10 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 3] = [Self::Lmd, Self::ProposerBoost, Self::ViewMerge];
 
-    /// What it does.
+    /// The implementation.
     pub(crate) fn rule(self) -> &'static dyn ForkChoice {
         match self {
             Self::Lmd => &Lmd,
@@ -103,35 +106,35 @@ impl Policy {
     }
 }
 
-/// What a chain knows of the present slot, for its policy.
+/// What a chain knows of the current slot, for its policy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub(super) policy: Policy,
-    /// The vote of the slot has been cast: a block of the slot comes late.
+    /// The vote of the slot has been cast: a block of the slot is now late.
     voted: bool,
-    /// The first block of the slot that came in time.
+    /// The first timely block of the slot.
     boosted: Option<Root>,
-    /// The proposer of that one has signed another one.
+    /// The proposer of that block has signed another one.
     contradicted: bool,
-    /// The votes as they were when the view froze, with those that the proposer brought.
+    /// The votes when the view froze, plus those that the proposer included.
     pub(super) frozen: Option<LatestVotes>,
-    /// Blocks that came since then and that the proposer did not bring.
+    /// Blocks received since then that the proposer did not include.
     late: BTreeSet<Root>,
 }
 
 impl View {
-    /// A slot begins.
+    /// Starts a slot.
     pub(super) fn begin(&mut self) {
         self.voted = false;
         (self.boosted, self.contradicted) = (None, false);
     }
 
-    /// Whether a block takes no part until the view thaws.
+    /// Whether a block is excluded until the view thaws.
     pub(super) fn is_late(&self, root: &Root) -> bool {
         self.late.contains(root)
     }
 
-    /// The block that weighs more, and by how much.
+    /// The boosted block, and its boost.
     pub(super) fn boost(&self, total: u64) -> Option<(Root, u64)> {
         let boost = self.policy.rule().boost(total);
         let boosted = self.boosted.filter(|_| !self.contradicted);
@@ -145,15 +148,15 @@ impl View {
 }
 
 impl Chain {
-    /// The same with another fork choice.
+    /// Replaces the fork choice policy.
     #[must_use]
     pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
         self.view.policy = policy;
         self
     }
 
-    /// The slot is over: of what comes from now on, a policy may let wait all that the next proposer
-    /// does not bring.
+    /// Ends the slot. From now on, a policy may hold back everything that the next proposer does
+    /// not include.
     pub(crate) fn freeze(&mut self) {
         self.view.thaw();
         if self.view.policy.rule().freezes() {
@@ -161,14 +164,14 @@ impl Chain {
         }
     }
 
-    /// The vote of the slot has been cast: a block of this slot comes late now, and what waited is
-    /// counted.
+    /// Notes that the vote of the slot has been cast: a block of this slot is now late, and
+    /// held-back votes are counted.
     pub(crate) fn thaw(&mut self) {
         self.view.voted = true;
         self.view.thaw();
     }
 
-    /// Notes a block that was inserted last.
+    /// Notes the block that was inserted last.
     pub(super) fn note(&mut self, index: usize) {
         let node = &self.nodes[index];
         let in_time = node.header.slot == self.latest.slot && !self.view.voted;
@@ -181,7 +184,7 @@ impl Chain {
             return;
         }
         if in_time {
-            // Its ancestors too, as far as there are late ones.
+            // Its ancestors too, as far as they are late.
             let mut next = Some(index);
             while let Some(i) = next.filter(|_| !self.view.late.is_empty()) {
                 self.view.late.remove(&self.nodes[i].root);

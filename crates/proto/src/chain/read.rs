@@ -1,4 +1,4 @@
-//! What the chain says of blocks and votes: who may vote for what, and what is credited.
+//! Queries on the chain: legal votes and credited votes.
 
 use alphorn_types::{Bitfield, Epoch, Slot};
 
@@ -6,19 +6,19 @@ use super::{Chain, HEAD_LAG_SLOTS};
 use crate::wire::{Checkpoint, Header, Reject, Root, Vote, digest};
 
 impl Chain {
-    /// The header of a block, none if it is not known.
+    /// Returns the header of a block; none if unknown.
     pub fn header(&self, root: &Root) -> Option<&Header> {
         self.node(root).map(|node| &node.header)
     }
 
-    /// Blocks of the chain that ends with `root`, newest first, as far as they are kept.
+    /// Iterates over the chain ending with `root`, newest first, as far back as blocks are kept.
     pub fn ancestors(&self, root: &Root) -> impl Iterator<Item = (Root, &Header)> + '_ {
         let start = self.by_root.get(root).copied();
         self.walk(start).map(|node| (node.root, &node.header))
     }
 
-    /// Whether `ancestor` is in the chain that ends with `root`, or is `root`. False if either is
-    /// not known.
+    /// Whether `ancestor` is in the chain ending with `root`, or is `root`. False if either is
+    /// unknown.
     pub fn is_ancestor(&self, ancestor: &Root, root: &Root) -> bool {
         let Some(oldest) = self.node(ancestor) else {
             return false;
@@ -28,8 +28,8 @@ impl Chain {
             .any(|(root, _)| root == *ancestor)
     }
 
-    /// What a validator votes for in `slot` whose head is `head`; none if that is not known or of
-    /// a later slot.
+    /// Returns the vote of a validator in `slot` whose head is `head`; none if the head is unknown
+    /// or from a later slot.
     pub fn vote(&self, slot: Slot, head: &Root) -> Option<Vote> {
         let node = self.node(head)?;
         (node.header.slot <= slot).then_some(Vote {
@@ -40,7 +40,7 @@ impl Chain {
         })
     }
 
-    /// Whether a vote is what [`vote`](Self::vote) gives for its slot and head.
+    /// Checks that a vote equals what [`vote`](Self::vote) gives for its slot and head.
     ///
     /// # Errors
     ///
@@ -55,9 +55,9 @@ impl Chain {
         }
     }
 
-    /// Whether a vote is consistent and its head can be one in its slot: no other block stands on
-    /// it, or none did [`HEAD_LAG_SLOTS`] before the vote. A block stands there from its slot on, and
-    /// not before it came, so that a block that was held back makes no honest vote late.
+    /// Checks that a vote is consistent and that its head is recent enough: it has no child, or had
+    /// none [`HEAD_LAG_SLOTS`] before the vote. A child counts from its slot on, but not before it
+    /// arrived, so a withheld block makes no honest vote late.
     ///
     /// # Errors
     ///
@@ -73,9 +73,9 @@ impl Chain {
         }
     }
 
-    /// The mix of an epoch in the chain that ends with `head`: [`digest::epoch_mix`] of the last
-    /// block before the epoch that precedes it, of genesis for epochs 0 and 1. None if `head` is
-    /// not known or of a later epoch.
+    /// Returns the mix of an epoch in the chain ending with `head`: [`digest::epoch_mix`] of the
+    /// last block before the preceding epoch, or of genesis for epochs 0 and 1. None if `head` is
+    /// unknown or from a later epoch.
     pub fn mix(&self, epoch: Epoch, head: &Root) -> Option<[u8; 32]> {
         let node = self.node(head)?;
         let of_head = node.header.slot.epoch(self.epoch_slots);
@@ -87,9 +87,9 @@ impl Chain {
         Some(digest::epoch_mix(epoch, root))
     }
 
-    /// The positions of a committee whose votes the block `vote.head` includes, of the vote's
-    /// epoch, or all if there is none: the reference of
-    /// [`Context::Chain`](crate::wire::Context::Chain). None if that block is not known.
+    /// Returns the positions of a committee whose votes, of the vote's epoch, the block `vote.head`
+    /// includes, or all if there are none: the reference of
+    /// [`Context::Chain`](crate::wire::Context::Chain). None if that block is unknown.
     ///
     /// # Panics
     ///
@@ -109,8 +109,8 @@ impl Chain {
         }))
     }
 
-    /// Positions of a committee that the chain ending with `head` credits with a vote in `slot`:
-    /// what a proposer need not include again.
+    /// Returns the positions of a committee that the chain ending with `head` credits with a vote
+    /// in `slot`: a proposer need not include them again.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What one committee votes in a slot: its heaviest ballots, who voted, and who voted twice.
+//! The votes of one committee in a slot: its heaviest ballots, who voted, and who voted twice.
 
 use alphorn_types::{Assignment, Bitfield, Supports};
 use std::borrow::Cow;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use super::weights::Weights;
 use crate::wire::Reject;
 
-/// Most ballots of a committee that count in a slot, besides the own one.
+/// Maximum number of ballots of a committee that count in a slot, in addition to the own one.
 pub const BALLOTS_PER_COMMITTEE_MAX: usize = 64;
 
-/// What the votes of a committee take in the map of committees, rounded up.
+/// Bytes per committee in the map of committees, rounded up.
 #[cfg(test)]
 const SEATS_BYTES: usize = 64;
 
-/// Who of a committee cast one vote.
+/// The members of a committee that cast one vote.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     /// Index of the vote.
     pub(super) ballot: u32,
-    /// Signers.
+    /// Number of signers.
     pub(super) all: u32,
-    /// Weight of the signers of no other ballot of the slot. No committee weighs more than 2^32 − 1
-    /// here: it would have two million members of the highest balance.
+    /// Weight of the signers that are in no other ballot of the slot. A committee weighs at most
+    /// 2^32 − 1 here; exceeding it would take two million members with the highest balance.
     pub(super) counted: u32,
-    /// Weight of those who were not seen to vote in the next slot either.
+    /// Weight of those that were not seen to vote in the next slot either.
     pub(super) latest: u32,
-    /// Positions of the committee.
+    /// Positions in the committee.
     pub(super) signers: Arc<Bitfield>,
 }
 
@@ -34,13 +34,14 @@ pub(super) struct Part {
 #[derive(Clone, Debug)]
 pub(super) struct Seats {
     pub(super) parts: Vec<Part>,
-    /// Who voted: the signers of all parts, and `twice`.
+    /// Voters: the signers of all parts, and `twice`.
     pub(super) voted: Arc<Bitfield>,
-    /// Who cast two votes, be they still among the parts or not; none if nobody did.
+    /// Voters seen to cast two votes, whether or not these are still among the parts; none if there
+    /// are none.
     twice: Option<Arc<Bitfield>>,
 }
 
-/// A committee, and what sets of its positions are counted with.
+/// A committee, with the context needed to weigh and store sets of its positions.
 #[derive(Clone, Copy)]
 pub(super) struct Scale<'a> {
     pub(super) supports: &'a Supports,
@@ -74,8 +75,8 @@ impl Seats {
         }
     }
 
-    /// Adds signers to a ballot. How many were not seen to cast it before, and the part that gave
-    /// way.
+    /// Adds signers to a ballot. Returns how many had not been seen to cast it before, and the
+    /// displaced part.
     pub(super) fn add(
         &mut self,
         scale: &Scale<'_>,
@@ -114,7 +115,8 @@ impl Seats {
         Ok((fresh.count_ones() as u32, None))
     }
 
-    /// Room for one more ballot, or the reason why it has none.
+    /// Makes room for one more ballot and returns the part it displaced. Errors if there is no
+    /// room.
     fn make_room(
         &mut self,
         scale: &Scale<'_>,
@@ -148,7 +150,7 @@ impl Seats {
         }
     }
 
-    /// Notes who of the signers of a ballot was seen to cast another.
+    /// Marks the signers of a ballot that were seen to cast another.
     fn mark(&mut self, scale: &Scale<'_>, signers: &Bitfield) {
         if signers.count_and(&self.voted) == 0 {
             return;
@@ -165,7 +167,7 @@ impl Seats {
         self.twice = Some(twice);
     }
 
-    /// Weighs anew whose latest vote is one of this slot, after those who voted in the next one.
+    /// Reweighs the latest votes of this slot, without those that voted in the next one.
     pub(super) fn expire(&mut self, scale: &Scale<'_>, voted: Option<&Bitfield>) {
         let Some(voted) = voted else {
             let parts = self.parts.iter_mut();
@@ -177,7 +179,7 @@ impl Seats {
         }
     }
 
-    /// Changes what the ballots that count the votes of some positions have.
+    /// Applies `change` to the weight of the ballots that count the votes of some positions.
     pub(super) fn shift(
         &mut self,
         weights: &Weights,
@@ -202,7 +204,7 @@ impl Seats {
         }
     }
 
-    /// Who voted twice, or stands in another set.
+    /// Positions that voted twice or are in another set.
     pub(super) fn gone<'a>(&self, other: &'a Bitfield) -> Cow<'a, Bitfield> {
         let Some(twice) = &self.twice else {
             return Cow::Borrowed(other);
@@ -217,7 +219,7 @@ impl Seats {
         parts.chain([&self.voted]).chain(&self.twice)
     }
 
-    /// Bytes beside the sets.
+    /// Bytes used in addition to the sets.
     #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         SEATS_BYTES + size_of::<Self>() + self.parts.capacity() * size_of::<Part>()

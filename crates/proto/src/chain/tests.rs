@@ -23,7 +23,7 @@ fn chain(n: u32, epoch_slots: u64) -> Chain {
     Chain::new([7; 32], Layout::new(n, 1, 1).unwrap(), epoch_slots)
 }
 
-/// A block of the slot's proposer; `body` tells equivocations apart.
+/// A block of the slot's proposer; `body` distinguishes equivocations.
 fn header(chain: &Chain, parent: Root, slot: u64, body: u8) -> Header {
     Header {
         slot: Slot(slot),
@@ -73,13 +73,13 @@ fn finality_follows_full_votes_and_history_is_bounded() {
     let chain = full(200);
     assert_eq!(chain.justified().slot, Slot(199));
     assert_eq!(chain.finalised().slot, Slot(198));
-    // The final block, the window behind it and what stands before it.
+    // The final block, the window behind it and the block before that.
     let kept = chain.ancestors(&chain.head()).count() as u64;
     assert_eq!(kept, INCLUSION_SLOTS + 3);
     assert_eq!(chain.by_root.len(), chain.nodes.len());
 }
 
-/// A chain whose blocks have the full votes of the slots that `included` names for them.
+/// A chain whose blocks include the full votes of the slots that `included` returns for them.
 fn delayed(slots: u64, included: impl Fn(u64) -> Vec<u64>) -> Chain {
     let mut chain = chain(N, 32);
     let mut roots = vec![chain.head()];
@@ -94,7 +94,7 @@ fn delayed(slots: u64, included: impl Fn(u64) -> Vec<u64>) -> Chain {
     chain
 }
 
-/// Blocks of one piece of evidence have votes two slots after theirs: then sources are two slots old.
+/// With one piece of evidence per block, votes are included two slots late, so sources are two slots old.
 #[test]
 fn a_link_over_a_justified_slot_finalises_its_source() {
     let steady = |slot: u64| slot.checked_sub(2).into_iter().collect();
@@ -113,7 +113,7 @@ fn a_link_over_a_justified_slot_finalises_its_source() {
 
 #[test]
 fn a_link_over_a_slot_that_is_not_justified_finalises_nothing() {
-    // Nobody includes the votes of slot 10.
+    // No block includes the votes of slot 10.
     let included = |slot: u64| match slot {
         11 => Vec::new(),
         slot => vec![slot - 1],
@@ -187,7 +187,7 @@ fn references_and_credits_are_those_of_the_chain() {
     assert_eq!(chain.reference(&at(3, c), 0), Some(bits(5, [4])));
     assert_eq!(chain.reference(&at(2, b), 1), Some(ones.clone()));
     assert_eq!(chain.reference(&at(1, a), 0), Some(ones.clone()));
-    // In the next epoch, positions are other validators'.
+    // In the next epoch, positions belong to other validators.
     assert_eq!(chain.reference(&at(4, c), 0), Some(ones));
     assert_eq!(chain.reference(&Vote::default(), 0), None);
 
@@ -217,14 +217,14 @@ fn votes_are_checked_against_the_chain_of_their_head() {
     assert_eq!(change(&|v| v.target.root[0] ^= 1), inconsistent);
     assert_eq!(change(&|v| v.source.slot.0 -= 1), inconsistent);
     assert_eq!(change(&|v| v.source.root[0] ^= 1), inconsistent);
-    // Of a slot before its head.
+    // From a slot before its head.
     let early = |v: &mut Vote| (v.slot, v.target.slot) = (Slot(4), Slot(4));
     assert_eq!(change(&early), inconsistent);
     assert_eq!(chain.vote(Slot(4), &head), None);
 }
 
-/// A proposer that signs many blocks decides by their order which of them somebody gets first. The one that the
-/// network votes for and builds on is taken all the same, and stays.
+/// A proposer that signs many blocks controls by their order which one a node gets first. The one that the network
+/// votes for and builds on is still accepted, and stays.
 #[test]
 fn a_slot_has_a_bounded_number_of_blocks_by_weight_and_not_by_order() {
     let mut chain = chain(N, 32);
@@ -259,7 +259,7 @@ fn a_slot_has_a_bounded_number_of_blocks_by_weight_and_not_by_order() {
     assert_eq!(chain.by_root.len(), BLOCKS_PER_SLOT_MAX + 2);
 }
 
-/// Something stands on every block of the slot.
+/// Every block of the slot has a child.
 #[test]
 fn a_slot_is_full_where_no_block_can_make_room() {
     let mut chain = chain(N, 32);
@@ -272,7 +272,7 @@ fn a_slot_is_full_where_no_block_can_make_room() {
     let one_more = header(&chain, genesis, 1, 99);
     assert_eq!(chain.insert(one_more, &[]), Err(Reject::Full));
     assert_eq!(chain.check_header(&one_more), Err(Reject::Full));
-    // Of the own store it comes back, since its children may be behind it.
+    // A block from the node's own store is restored, since its children may follow.
     chain.restore_under(one_more, &[], &|_| None).unwrap();
     grow(&mut chain, one_more.root(), 40, &[]);
 }
@@ -308,12 +308,12 @@ fn votes_outside_the_window_are_not_counted() {
     assert_eq!(chain.strongest_vote(Slot(4)), None);
 }
 
-/// Committees of 2^12, so that a few blocks are many bytes.
+/// Committees of 2^12, so that a few blocks take many bytes.
 fn wide() -> Chain {
     Chain::new([7; 32], Layout::new(1 << 15, 8, 1).unwrap(), 32)
 }
 
-/// A block of the slot on genesis with votes of all committees for it.
+/// A block in the slot on genesis, with votes of all committees for genesis.
 fn heavy(chain: &mut Chain, slot: u64, body: u8) -> Result<Inserted, Reject> {
     let genesis = chain.justified().root;
     let vote = chain.vote(Slot(0), &genesis).unwrap();
@@ -330,7 +330,7 @@ fn hostile_blocks_fill_a_bounded_number_of_bytes() {
     let block_bytes = VOTE_BYTES + 8 * (SET_BYTES + (1 << 12) / 8);
     let mut chain = wide();
     chain.room.max = [10 * block_bytes, 3 * block_bytes];
-    // Equivocations of one proposer end at their share; every slot's first block fits after them.
+    // Equivocations of one proposer are limited to their share; every slot's first block still fits.
     assert_eq!(heavy(&mut chain, 1, 0), Ok(Inserted::default()));
     let further: Vec<bool> = (1..8)
         .map(|body| heavy(&mut chain, 1, body).is_ok())
@@ -345,7 +345,7 @@ fn hostile_blocks_fill_a_bounded_number_of_bytes() {
     }
     assert_eq!(chain.room.used, [10 * block_bytes, 3 * block_bytes]);
     assert_eq!(heavy(&mut chain, 8, 0), Err(Reject::Full));
-    // A block without entries takes nothing, so the chain can always go on.
+    // A block without entries takes no bytes, so the chain can always continue.
     let genesis = chain.justified().root;
     grow(&mut chain, genesis, 9, &[]);
 }
@@ -365,7 +365,7 @@ fn finality_gives_the_room_back() {
     assert!(chain.nodes.len() < 60, "{} blocks", chain.nodes.len());
 }
 
-/// The largest blocks that there can be fill the bound before the number of blocks does.
+/// The largest possible blocks reach the bound on bytes before the bound on their number.
 #[test]
 fn the_bound_on_bytes_is_what_the_constants_say() {
     let largest = 512 * (SET_BYTES + (1 << 15) / 8) + 32 * 16 * VOTE_BYTES;

@@ -1,13 +1,13 @@
-//! How much the votes of validators weigh.
+//! Weights of validators' votes.
 
 use alphorn_types::{Bitfield, Validator};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The highest effective balance in increments of 1 ETH: EIP-7251.
+/// The highest effective balance, in increments of 1 ETH (EIP-7251).
 pub(crate) const INCREMENTS_MAX: u16 = 2_048;
 
-/// Balances that no validators have.
+/// A balance above the legal maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("balance of validator {validator} = {increments} increments, must be at most 2048")]
 pub struct WeightsError {
@@ -26,7 +26,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// All weigh 1.
+    /// All validators weigh 1.
     pub fn equal(validators: u32) -> Self {
         Self {
             increments: None,
@@ -34,7 +34,7 @@ impl Weights {
         }
     }
 
-    /// Balances by validator, in increments.
+    /// Sets balances by validator, in increments.
     ///
     /// # Errors
     ///
@@ -53,23 +53,23 @@ impl Weights {
         })
     }
 
-    /// Of all validators together.
+    /// Total weight of all validators.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Whether a weight is at least two thirds of all.
+    /// Whether a weight is at least two thirds of the total.
     pub(crate) fn is_supermajority(&self, weight: u64) -> bool {
         // At most 2^22 validators of 2^11 increments.
         3 * weight >= 2 * self.total
     }
 
-    /// The increments of each validator; none if all weigh 1.
+    /// Returns the increments of each validator; none if all weigh 1.
     pub fn increments(&self) -> Option<&[u16]> {
         self.increments.as_deref()
     }
 
-    /// The weights of validators in their order; none if all weigh 1.
+    /// Returns the weights of some validators, in order; none if all weigh 1.
     ///
     /// # Panics
     ///
@@ -80,22 +80,22 @@ impl Weights {
         Some(members.iter().map(weight).collect())
     }
 
-    /// The weight of one validator.
+    /// Returns the weight of one validator.
     ///
     /// # Panics
     ///
-    /// If it has none here.
+    /// If it has no weight here.
     pub(crate) fn of_one(&self, validator: Validator) -> u64 {
         let weight = |increments: &Arc<[u16]>| increments[validator.0 as usize].into();
         self.increments.as_ref().map_or(1, weight)
     }
 
-    /// Whether all weigh 1, so that nobody's seat need be known.
+    /// Whether all weigh 1, so that no seating is needed.
     pub(crate) fn are_equal(&self) -> bool {
         self.increments.is_none()
     }
 
-    /// The weight of some of the members of a group, by position.
+    /// Weight of some members of a group, given by position.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl Weights {
         positions.iter_ones().map(weight).sum()
     }
 
-    /// The weight of those of the first members of a group that a word has bits for.
+    /// Weight of the members at the bits of one word, out of the first members of a group.
     pub(super) fn sum_word(&self, members: &[u32], word: u64) -> u32 {
         let Some(increments) = &self.increments else {
             return word.count_ones();
@@ -118,7 +118,7 @@ impl Weights {
             .sum()
     }
 
-    /// The same without the members of another set.
+    /// The same, without the members of another set.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Worked examples, beside Altair's own formulas.
+//! Worked examples, compared with Altair's own formulas.
 
 use super::*;
 
@@ -81,7 +81,7 @@ fn who_does_not_vote_pays_and_takes_from_the_others_too() {
     assert_eq!(lazy.total(), lazy.penalty, "no penalty for a head");
     // Three quarters of the stake agree: three quarters of the reward.
     assert_eq!(ledger.accounts()[1].total(), 3 * (base * 54 / 64) / 4);
-    // A slot without any block is one in which nobody voted.
+    // In a slot without a block nobody voted.
     ledger.close(Slot(2));
     assert_eq!(ledger.accounts()[63].penalty, 2 * lazy.penalty);
     assert!(ledger.accounts()[1].penalty < 0);
@@ -122,7 +122,7 @@ fn a_vote_is_paid_for_once_to_whoever_brought_it_first() {
         collector: Some(Validator(collector)),
         ..votes(1, voters(range))
     };
-    // The second one brings sixteen new votes, the third, in a block of later, none.
+    // The second one adds sixteen new votes; the third, in a later block, none.
     let first = [by(1, 0..32), by(2, 16..48)];
     ledger.block(Slot(2), Validator(0), &first).unwrap();
     ledger
@@ -132,7 +132,7 @@ fn a_vote_is_paid_for_once_to_whoever_brought_it_first() {
     assert_eq!(earned(1), 2 * earned(2));
     assert!(earned(2) > 0);
     assert_eq!((earned(3), ledger.accounts()[4].inclusion), (0, 0));
-    // A vote for another head is credited what it is right in, and no more.
+    // A vote for another head is credited only for its correct parts.
     let wrong = Inclusion {
         matches: Matches {
             head: false,
@@ -147,7 +147,7 @@ fn a_vote_is_paid_for_once_to_whoever_brought_it_first() {
 
 #[test]
 fn shares_are_those_of_the_stake() {
-    // One validator with as much as all others: what they do not vote for halves its reward.
+    // One validator with as much stake as all others: votes it disagrees with halve its reward.
     let increments = [2_048, 1_024, 1_024];
     let mut ledger = Ledger::new(Schedule::ALTAIR, &increments, 0).unwrap();
     let one = votes(1, voters(0..1));
@@ -187,7 +187,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(late, Err(RewardsError::Slot(Slot(1), Slot(2))));
 }
 
-/// What stood before a wrong inclusion is counted, so whoever included it is paid for it.
+/// Inclusions before a wrong one are counted, so the proposer is paid for them.
 #[test]
 fn a_block_that_ends_in_a_wrong_inclusion_pays_for_what_stood_before_it() {
     let (mut right, mut wrong) = (ledger(64), ledger(64));

@@ -1,4 +1,4 @@
-//! Blocks: a header, its proposer's signature, collections of earlier slots, filler.
+//! Blocks: a header, the proposer's signature, collections of earlier slots, filler.
 
 use alphorn_scheme::{Bytes, Evidence};
 use alphorn_types::{DecodeError, Reader, Slot, Validator, Writer};
@@ -10,30 +10,30 @@ use super::{
     Vote, WireFormat, digest, index, open, tag_of, write_fixed,
 };
 
-/// Bytes of an encoded [`Header`].
+/// Size of an encoded [`Header`] in bytes.
 pub const HEADER_BYTES: usize = 76;
 
-/// Most collections that a block includes.
+/// Maximum number of collections in a block.
 pub(crate) const BLOCK_ENTRIES_MAX: usize = 2_048;
 
 /// Bytes of an entry before its support.
 pub const ENTRY_HEAD_BYTES: usize = VOTE_BYTES + 2;
 
-/// The header of a block; its digest is the block's name.
+/// The header of a block. Its digest identifies the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Header {
     /// The slot that the block was made for.
     pub slot: Slot,
-    /// Who made it.
+    /// The proposer.
     pub proposer: Validator,
-    /// Root of the block before.
+    /// Root of the parent block.
     pub parent: Root,
     /// [`digest::body_digest`] of the body.
     pub body: [u8; 32],
 }
 
 impl Header {
-    /// The 76 bytes of the header.
+    /// Encodes the header in 76 bytes.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..8].copy_from_slice(&self.slot.0.to_le_bytes());
@@ -43,7 +43,7 @@ impl Header {
         out
     }
 
-    /// The header that 76 bytes encode; all bytes do.
+    /// Decodes a header from 76 bytes; every input is valid.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Self {
         let [s0, s1, s2, s3, s4, s5, s6, s7, p0, p1, p2, p3, roots @ ..] = bytes;
         let (mut parent, mut body) = ([0; 32], [0; 32]);
@@ -62,12 +62,12 @@ impl Header {
         digest::block_root(self)
     }
 
-    /// The header of an encoded block, before anything else of it is read: what a receiver needs
-    /// to know of a block whose parent it does not have.
+    /// Reads only the header of an encoded block: all that a receiver needs to know of a block
+    /// whose parent it does not have.
     ///
     /// # Errors
     ///
-    /// If the bytes do not begin as a block.
+    /// If the bytes do not start like a block.
     pub fn peek(bytes: &[u8], format: &WireFormat) -> Result<Self, DecodeError> {
         Self::read(&mut open(bytes, Kind::Block)?, format)
     }
@@ -82,20 +82,20 @@ impl Header {
     }
 }
 
-/// A collection inside a block: what it claims, without the collector.
+/// A collection inside a block: its claim, without the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The vote that all signers sign.
     pub vote: Vote,
     /// The committee.
     pub committee: u16,
-    /// The multiplicity of each position of the committee, and the evidence of the votes: none of its
-    /// own in a block whose entries share one.
+    /// The multiplicity of each position of the committee, and the evidence of the votes. The
+    /// evidence is empty in a block whose entries share one piece.
     pub evidence: Evidence,
 }
 
 impl Entry {
-    /// The name of what the entry claims: `digest::entry_digest`.
+    /// Digest of the entry's claim: `digest::entry_digest`.
     pub fn digest(&self, format: &WireFormat) -> [u8; 32] {
         digest::entry_digest(&self.vote, self.committee, &self.evidence, format)
     }
@@ -142,7 +142,7 @@ impl Entry {
         })
     }
 
-    /// The entry without evidence of its own, as in a block whose entries share one.
+    /// The entry without its own evidence, as in a block whose entries share one piece.
     pub fn bare(&self) -> Self {
         Self {
             evidence: Evidence {
@@ -153,7 +153,7 @@ impl Entry {
         }
     }
 
-    /// Bytes of the entry with its support in raw planes: what it costs in memory.
+    /// Size of the entry with its support in raw planes: its memory use.
     pub(crate) fn raw_bytes(&self) -> usize {
         let support = &self.evidence.support;
         ENTRY_HEAD_BYTES
@@ -161,11 +161,11 @@ impl Entry {
             + self.evidence.bytes.len()
     }
 
-    /// Bytes of the entry in a block.
+    /// Size of the entry in a block.
     ///
     /// # Errors
     ///
-    /// [`MissingReference`] if the support's code must refer to a block that is not known.
+    /// [`MissingReference`] if the support's code must refer to an unknown block.
     pub(crate) fn encoded_bytes(
         &self,
         format: &WireFormat,
@@ -177,7 +177,7 @@ impl Entry {
     }
 }
 
-/// The entry of a collection: an aggregate of the top level.
+/// The entry of a collection, that is, an aggregate of the top level.
 impl From<&Aggregate> for Entry {
     fn from(collection: &Aggregate) -> Self {
         Self {
@@ -188,30 +188,29 @@ impl From<&Aggregate> for Entry {
     }
 }
 
-/// What a block carries.
+/// The content of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// Collections, at most `BLOCK_ENTRIES_MAX`; with supports in raw planes they have at most
-    /// `BLOCK_BYTES_MAX` bytes, so that a short code cannot unfold to any size.
+    /// Collections, at most `BLOCK_ENTRIES_MAX`. With supports in raw planes they have at most
+    /// `BLOCK_BYTES_MAX` bytes, so that a short code cannot expand without bound.
     pub entries: Vec<Entry>,
-    /// What proves all entries together; empty where each has its own evidence, and where there are
-    /// none.
+    /// Evidence that proves all entries together; empty if each has its own, or if there are none.
     pub bundle: Bytes,
-    /// Bytes without meaning, for experiments with the size of blocks.
+    /// Meaningless bytes, for experiments with block size.
     pub filler: Bytes,
 }
 
 impl Body {
-    /// The bytes of the body, which the header's digest covers.
+    /// Encodes the body, which the header's digest covers.
     ///
     /// # Errors
     ///
-    /// [`MissingReference`] if a support's code must refer to a block that is not known.
+    /// [`MissingReference`] if a support's code must refer to an unknown block.
     ///
     /// # Panics
     ///
-    /// If there are more than `BLOCK_ENTRIES_MAX` entries, a field has not the length of the
-    /// format, or evidence stands where the format has none.
+    /// If there are more than `BLOCK_ENTRIES_MAX` entries, a field does not have the length set by
+    /// the format, or there is evidence where the format has none.
     pub fn encode(
         &self,
         format: &WireFormat,
@@ -239,7 +238,7 @@ impl Body {
     ) -> Result<Self, DecodeError> {
         let count = reader.u32()?;
         index("entries", u64::from(count), BLOCK_ENTRIES_MAX as u64 + 1)?;
-        // Grows with what is really read: a count alone reserves nothing.
+        // Grows with the entries actually read: a count alone reserves nothing.
         let mut entries = Vec::new();
         let mut raw_bytes = 0;
         for _ in 0..count {
@@ -267,7 +266,7 @@ impl Body {
     }
 }
 
-/// A block as it is sent.
+/// A block in wire form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The header.
@@ -279,15 +278,15 @@ pub struct Block {
 }
 
 impl Block {
-    /// The bytes of the message.
+    /// Encodes the message.
     ///
     /// # Errors
     ///
-    /// [`MissingReference`] if a support's code must refer to a block that is not known.
+    /// [`MissingReference`] if a support's code must refer to an unknown block.
     ///
     /// # Panics
     ///
-    /// If a field has not the length of the format, or there are too many entries.
+    /// If a field does not have the length set by the format, or there are too many entries.
     pub fn encode(
         &self,
         format: &WireFormat,
@@ -308,12 +307,12 @@ impl Block {
         Ok(writer.into_vec())
     }
 
-    /// The block that `bytes` encode.
+    /// Decodes a block.
     ///
     /// # Errors
     ///
-    /// If they do not, an index is none of the layout, or the body is not the one that the header
-    /// names; [`DecodeError::Missing`] if a support refers to a block that is not known.
+    /// If the bytes are invalid, an index is outside the layout, or the body does not match the
+    /// header's digest; [`DecodeError::Missing`] if a support refers to an unknown block.
     pub fn decode(
         bytes: &[u8],
         format: &WireFormat,
@@ -322,7 +321,8 @@ impl Block {
         let mut reader = open(bytes, Kind::Block)?;
         let header = Header::read(&mut reader, format)?;
         let signature = reader.bytes(format.duty_signature_bytes)?.into();
-        // The digest first: it costs less than reading the supports of a body that is another's.
+        // Check the digest first: it is cheaper than reading the supports of a body that does not
+        // match.
         if digest::body_digest(reader.rest()) != header.body {
             return Err(DecodeError::NotCanonical {
                 what: "body of a block",

@@ -1,8 +1,8 @@
-//! Every digest of the protocol, each with its own ASCII label in front, so that no signature or
-//! name made for one purpose serves another.
+//! All digests of the protocol, each with its own ASCII label as prefix, so that a signature or
+//! name made for one purpose cannot serve another.
 //!
-//! Labels have different lengths, but none is the beginning of another one, and all fields after a
-//! label have a fixed or a stated length: two different inputs never give the same bytes to hash.
+//! Labels have different lengths, but none is a prefix of another, and all fields after a label
+//! have a fixed or explicit length. Two different inputs therefore never hash the same bytes.
 
 use alphorn_scheme::{Evidence, EvidenceLength};
 use alphorn_types::support_code::{self, Coding};
@@ -20,24 +20,23 @@ fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// What a voter signs: `SHA-256("alphorn-vote-v1" || network || vote)`. It names no committee, so
-/// all who agree sign the same message (the point of EIP-7549).
+/// The message a voter signs: `SHA-256("alphorn-vote-v1" || network || vote)`. It names no
+/// committee, so all voters that agree sign the same message (the point of EIP-7549).
 pub fn vote_message(network: NetworkDigest, vote: &Vote) -> [u8; 32] {
     sha256(&[b"alphorn-vote-v1", &network.0, &vote.encode()])
 }
 
-/// The name of a block: `SHA-256("alphorn-block-v1" || header)`.
+/// The root of a block: `SHA-256("alphorn-block-v1" || header)`.
 pub(crate) fn block_root(header: &Header) -> Root {
     sha256(&[b"alphorn-block-v1", &header.encode()])
 }
 
-/// What a proposer signs: `SHA-256("alphorn-block-sign-v1" || network || root)`.
+/// The message a proposer signs: `SHA-256("alphorn-block-sign-v1" || network || root)`.
 pub fn block_message(network: NetworkDigest, root: &Root) -> [u8; 32] {
     sha256(&[b"alphorn-block-sign-v1", &network.0, root])
 }
 
-/// The digest of a block's body that its header carries:
-/// `SHA-256("alphorn-body-v1" || encoding)`.
+/// The digest of a block's body that its header contains: `SHA-256("alphorn-body-v1" || encoding)`.
 pub fn body_digest(encoding: &[u8]) -> [u8; 32] {
     sha256(&[b"alphorn-body-v1", encoding])
 }
@@ -47,14 +46,14 @@ pub fn epoch_seed(epoch: Epoch, mix: &[u8; 32]) -> [u8; 32] {
     sha256(&[b"alphorn-seed-v1", &epoch.0.to_le_bytes(), mix])
 }
 
-/// The mix of an epoch: `SHA-256("alphorn-mix-v1" || root || le64(epoch))`, `root` the last block
-/// before the epoch that precedes it. Its proposer can grind it.
+/// The mix of an epoch: `SHA-256("alphorn-mix-v1" || root || le64(epoch))`, where `root` is the
+/// last block before the preceding epoch. Its proposer can grind it.
 pub fn epoch_mix(epoch: Epoch, root: &Root) -> [u8; 32] {
     sha256(&[b"alphorn-mix-v1", root, &epoch.0.to_le_bytes()])
 }
 
-/// The message whose unique signature is a lottery ticket, one for all validators of a slot and
-/// level: `SHA-256("alphorn-select-v1" || network || seed || level u8 || le64(slot))`.
+/// The message whose unique signature is a lottery ticket, the same for all validators of a slot
+/// and level: `SHA-256("alphorn-select-v1" || network || seed || level u8 || le64(slot))`.
 pub fn selection_message(
     network: NetworkDigest,
     seed: &[u8; 32],
@@ -70,8 +69,8 @@ pub fn selection_message(
     ])
 }
 
-/// The seed of the order in which members of a unit serve:
-/// `SHA-256("alphorn-rank-v1" || seed || le64(slot) || level u8 || le16(c) || le16(index))`.
+/// The seed of the order in which members of a unit serve: `SHA-256("alphorn-rank-v1" || seed ||
+/// le64(slot) || level u8 || le16(c) || le16(index))`.
 pub fn rank_seed(seed: &[u8; 32], slot: Slot, unit: Unit) -> [u8; 32] {
     sha256(&[
         b"alphorn-rank-v1",
@@ -83,8 +82,8 @@ pub fn rank_seed(seed: &[u8; 32], slot: Slot, unit: Unit) -> [u8; 32] {
     ])
 }
 
-/// What the sender of an aggregate signs: `SHA-256("alphorn-aggregate-v1" || network || all fields
-/// before the envelope)`, the support in canonical raw planes.
+/// The message that the sender of an aggregate signs: `SHA-256("alphorn-aggregate-v1" || network ||
+/// all fields before the envelope)`, with the support in canonical raw planes.
 pub fn aggregate_message(
     network: NetworkDigest,
     aggregate: &Aggregate,
@@ -97,9 +96,9 @@ pub fn aggregate_message(
     content_digest(&label, &head, &aggregate.evidence, length)
 }
 
-/// The name of what a collection or a block entry claims, whoever sent it:
-/// `SHA-256("alphorn-entry-v1" || vote || le16(committee) || support || evidence)`, the support in
-/// canonical raw planes. What was verified under this name needs no second verification.
+/// Identifies the claim of a collection or block entry, whoever sent it:
+/// `SHA-256("alphorn-entry-v1" || vote || le16(committee) || support || evidence)`, with the
+/// support in canonical raw planes. A claim verified under this digest need not be verified again.
 pub(crate) fn entry_digest(
     vote: &Vote,
     committee: u16,
@@ -113,8 +112,8 @@ pub(crate) fn entry_digest(
     content_digest(b"alphorn-entry-v1", &head, evidence, length)
 }
 
-/// Hashes label, fields, support and evidence. The parts are hashed where they lie: evidence has
-/// up to 16 MiB.
+/// Hashes label, fields, support and evidence. The parts are hashed in place: evidence has up to 16
+/// MiB.
 fn content_digest(
     label: &[u8],
     head: &Writer,

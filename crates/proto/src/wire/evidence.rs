@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Context, MissingReference, References, Vote, WireFormat, write_fixed};
 
 impl WireFormat {
-    /// The part of the committee's reference that belongs to a support, none outside
+    /// The part of the committee's reference that applies to a support; none outside
     /// [`Context::Chain`].
     fn reference(
         &self,
@@ -98,7 +98,7 @@ impl WireFormat {
     }
 }
 
-/// Writes the bytes of a proof, after their length where the scheme does not fix it.
+/// Writes a proof, prefixed by its length if the scheme does not fix it.
 pub(super) fn write_proof(writer: &mut Writer, bytes: &[u8], length: EvidenceLength) {
     match length {
         EvidenceLength::Fixed(expected) => write_fixed(writer, bytes, expected, "evidence"),

@@ -1,4 +1,4 @@
-//! Votes and aggregates of them.
+//! Votes and their aggregates.
 
 use alphorn_scheme::{Bytes, Evidence, Tail};
 use alphorn_types::{DecodeError, Reader, Slot, Unit, Validator, Writer};
@@ -8,10 +8,10 @@ use super::{
     write_fixed,
 };
 
-/// Bytes of an encoded [`Vote`].
+/// Size of an encoded [`Vote`] in bytes.
 pub const VOTE_BYTES: usize = 120;
 
-/// A block as the boundary of a slot: the block at or before it.
+/// A slot boundary and the block at or before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Checkpoint {
     /// The slot.
@@ -20,7 +20,7 @@ pub struct Checkpoint {
     pub root: Root,
 }
 
-/// What a validator votes for; all who agree sign the same 120 bytes.
+/// The content of a vote. All validators that agree sign the same 120 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vote {
     /// The slot of the vote.
@@ -34,7 +34,7 @@ pub struct Vote {
 }
 
 impl Vote {
-    /// The 120 bytes that are hashed, signed and sent.
+    /// Encodes the 120 bytes that are hashed, signed and sent.
     pub fn encode(&self) -> [u8; VOTE_BYTES] {
         let mut out = [0; VOTE_BYTES];
         let mut at = 0;
@@ -51,21 +51,21 @@ impl Vote {
         out
     }
 
-    /// The vote that 120 bytes encode; all bytes do.
+    /// Decodes a vote from 120 bytes; every input is valid.
     pub(crate) fn decode(bytes: &[u8; VOTE_BYTES]) -> Self {
         Self::read(&mut Reader::new(bytes)).expect("120 bytes hold every field of a vote")
     }
 
-    /// The vote of a [`VoteMsg`] or an [`Aggregate`], before anything else of the message is read: what a receiver needs to know of a message whose support it cannot
-    /// read yet.
+    /// Reads only the vote of a [`VoteMsg`] or an [`Aggregate`]: all that a receiver needs to know
+    /// of a message whose support it cannot read yet.
     ///
     /// # Errors
     ///
-    /// If the bytes do not begin as a message of `kind`.
+    /// If the bytes do not start like a message of `kind`.
     ///
     /// # Panics
     ///
-    /// If `kind` is [`Kind::Block`], which begins with no vote.
+    /// If `kind` is [`Kind::Block`], which does not start with a vote.
     pub fn peek(bytes: &[u8], kind: Kind) -> Result<Self, DecodeError> {
         assert!(kind != Kind::Block, "a block begins with its header");
         Self::read(&mut open(bytes, kind)?)
@@ -92,18 +92,18 @@ impl Vote {
 pub struct VoteMsg {
     /// The vote.
     pub vote: Vote,
-    /// Who votes.
+    /// The voter.
     pub validator: Validator,
     /// Signature of [`digest::vote_message`](super::digest::vote_message).
     pub signature: Bytes,
 }
 
 impl VoteMsg {
-    /// The bytes of the message.
+    /// Encodes the message.
     ///
     /// # Panics
     ///
-    /// If the signature has not the scheme's length.
+    /// If the signature does not have the scheme's length.
     pub fn encode(&self, format: &WireFormat) -> Vec<u8> {
         let mut writer = Writer::with_capacity(format.bytes_max(Kind::Vote));
         writer.u8(VERSION);
@@ -119,20 +119,20 @@ impl VoteMsg {
         writer.into_vec()
     }
 
-    /// The signature of an encoded message.
+    /// Returns the signature of an encoded message.
     ///
     /// # Panics
     ///
-    /// If the bytes are fewer than a signature.
+    /// If there are fewer bytes than a signature has.
     pub(crate) fn signature_of(bytes: &Bytes, format: &WireFormat) -> Tail {
         Tail::new(bytes.clone(), format.signature_bytes)
     }
 
-    /// The message that `bytes` encode.
+    /// Decodes a message.
     ///
     /// # Errors
     ///
-    /// If they do not, or the validator is none of the layout.
+    /// If the bytes are invalid, or the validator is outside the layout.
     pub fn decode(bytes: &[u8], format: &WireFormat) -> Result<Self, DecodeError> {
         let mut reader = open(bytes, Kind::Vote)?;
         let vote = Vote::read(&mut reader)?;
@@ -147,17 +147,17 @@ impl VoteMsg {
     }
 }
 
-/// Evidence that members of a unit cast the same vote, made by one who serves there. That of a
-/// committee is called a collection.
+/// Evidence that members of a unit cast the same vote, made by a validator serving in the unit. An
+/// aggregate of a committee is called a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregate {
     /// The vote that all signers sign.
     pub vote: Vote,
-    /// Whose votes.
+    /// The unit of the voters.
     pub unit: Unit,
-    /// Who made it.
+    /// The validator that made it.
     pub sender: Validator,
-    /// Its ticket, where selection is a lottery.
+    /// Its ticket, if selection is by lottery.
     pub proof: Option<Bytes>,
     /// The multiplicity of each position of the unit, and the evidence of the votes.
     pub evidence: Evidence,
@@ -165,30 +165,30 @@ pub struct Aggregate {
     pub envelope: Bytes,
 }
 
-/// The fields of an [`Aggregate`] before its support: what can be read while the vote's head is not
-/// known.
+/// The fields of an [`Aggregate`] before its support: the part that can be read while the vote's
+/// head is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The vote that all signers sign.
     pub vote: Vote,
-    /// Whose votes.
+    /// The unit of the voters.
     pub unit: Unit,
-    /// Who made it.
+    /// The validator that made it.
     pub sender: Validator,
-    /// Its ticket, where selection is a lottery.
+    /// Its ticket, if selection is by lottery.
     pub proof: Option<Bytes>,
 }
 
 impl Aggregate {
-    /// The bytes of the message.
+    /// Encodes the message.
     ///
     /// # Errors
     ///
-    /// [`MissingReference`] if the support's code must refer to a block that is not known.
+    /// [`MissingReference`] if the support's code must refer to an unknown block.
     ///
     /// # Panics
     ///
-    /// If a field has not the length of the format.
+    /// If a field does not have the length set by the format.
     pub fn encode(
         &self,
         format: &WireFormat,
@@ -208,7 +208,7 @@ impl Aggregate {
         Ok(writer.into_vec())
     }
 
-    /// The fields before the support.
+    /// Writes the fields before the support.
     pub(super) fn write_head(&self, writer: &mut Writer, format: &WireFormat) {
         writer.u8(VERSION);
         writer.u8(tag_of(Kind::Aggregate));
@@ -222,7 +222,7 @@ impl Aggregate {
 
     /// Opens a message and reads the fields before the support.
     fn open<'a>(bytes: &'a [u8], format: &WireFormat) -> Result<(Reader<'a>, Head), DecodeError> {
-        // Until the level is known, the longest kind bounds it.
+        // Until the level is known, the size limit is that of the longest kind.
         let mut reader = open(bytes, Kind::Collection)?;
         let vote = Vote::read(&mut reader)?;
         let unit = read_unit(&mut reader, format)?;
@@ -243,21 +243,21 @@ impl Aggregate {
         Ok((reader, head))
     }
 
-    /// The fields before the support.
+    /// Reads the fields before the support.
     ///
     /// # Errors
     ///
-    /// If the bytes do not begin as an aggregate, or an index is none of the layout.
+    /// If the bytes do not start like an aggregate, or an index is outside the layout.
     pub fn peek(bytes: &[u8], format: &WireFormat) -> Result<Head, DecodeError> {
         Self::open(bytes, format).map(|(_, head)| head)
     }
 
-    /// The message that `bytes` encode.
+    /// Decodes a message.
     ///
     /// # Errors
     ///
-    /// If they do not, or an index is none of the layout; [`DecodeError::Missing`] if the support
-    /// refers to a block that is not known.
+    /// If the bytes are invalid, or an index is outside the layout; [`DecodeError::Missing`] if the
+    /// support refers to an unknown block.
     pub fn decode(
         bytes: &[u8],
         format: &WireFormat,
@@ -296,7 +296,7 @@ fn read_proof(reader: &mut Reader<'_>, format: &WireFormat) -> Result<Option<Byt
 
 fn read_unit(reader: &mut Reader<'_>, format: &WireFormat) -> Result<Unit, DecodeError> {
     let level = reader.u8()?;
-    // No level 0: votes are a message of their own.
+    // Level 0 is not used: votes have their own message.
     let levels = u64::from(format.layout.levels());
     index("level below", u64::from(level).wrapping_sub(1), levels)?;
     let committee = read_committee(reader, format)?;

@@ -1,18 +1,19 @@
-//! Why a message is not taken, and what that means for who sent it.
+//! Reasons for rejecting a message, and the verdict on its sender.
 
 use alphorn_types::DecodeError;
 use thiserror::Error;
 
 use crate::{Verdict, reasons};
 
-/// Why a message was not taken; the first check that fails decides. The order is that of the
+/// Why a message was rejected. The first failing check decides; variants are in the order of the
 /// checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Reject {
-    /// It does not decode within the limits, or not canonically, or names no member of the layout.
+    /// It does not decode within the limits, is not canonical, or names something outside the
+    /// layout.
     #[error("malformed: {0}")]
     Malformed(#[source] DecodeError),
-    /// It came on a topic of another kind, committee or cell.
+    /// It arrived on a topic of another kind, committee or cell.
     #[error("published on a topic that does not carry it")]
     WrongTopic,
     /// Its slot is over.
@@ -21,49 +22,49 @@ pub enum Reject {
     /// Its slot has not begun.
     #[error("slot has not begun")]
     TooEarly,
-    /// It is about a block that is not known here.
+    /// It refers to an unknown block.
     #[error("about a block that is not known")]
     UnknownBlock,
-    /// It is about a block that conflicts with the finalised one.
+    /// It refers to a block that conflicts with the finalised one.
     #[error("conflicts with the finalised block")]
     Conflicting,
-    /// Source or target of its vote are not in the chain of its head.
+    /// The source or target of its vote is not in the chain of its head.
     #[error("source or target do not fit the chain of the head")]
     InconsistentVote,
-    /// Others have built on the head of its vote for long.
+    /// The head of its vote has had a child for too long.
     #[error("others have built on the head for long")]
     StaleHead,
-    /// Its sender or voter is no member of the committee or cell.
+    /// Its sender or voter is not a member of the committee or cell.
     #[error("sender is no member of the committee or cell")]
     NotMember,
-    /// Its block was not made by the proposer of the slot.
+    /// Its block was not made by the slot's proposer.
     #[error("proposer does not have the slot")]
     WrongProposer,
-    /// Its block is not after its parent, or includes collections that do not belong in its chain.
+    /// Its block is not after its parent, or includes collections that do not belong to its chain.
     #[error("block is not after its parent or includes what is not of its chain")]
     InvalidBlock,
-    /// It names no signer.
+    /// It has no signers.
     #[error("no signer")]
     NoSigner,
     /// The sender does not serve in this slot.
     #[error("sender is not selected for the slot")]
     NotSelected,
-    /// The sender's message of the slot was already taken.
+    /// The sender's message for the slot was already accepted.
     #[error("already taken from this sender")]
     Duplicate,
-    /// As many messages as a slot takes were already taken.
+    /// The maximum number of messages for the slot was already accepted.
     #[error("as many as a slot takes were already taken")]
     Full,
-    /// All of its signers were seen in one message of the same vote.
+    /// All its signers are contained in one accepted message for the same vote.
     #[error("adds no signer to a message already taken")]
     Subset,
-    /// Its proof of selection does not hold.
+    /// Its proof of selection is invalid.
     #[error("proof of selection does not hold")]
     BadSelection,
-    /// The sender's own signature does not hold.
+    /// The sender's own signature is invalid.
     #[error("envelope signature does not hold")]
     BadEnvelope,
-    /// The votes' evidence does not hold.
+    /// The evidence of the votes is invalid.
     #[error("evidence of the votes does not hold")]
     BadEvidence,
 }
@@ -91,8 +92,8 @@ reasons!(pub Reject {
 });
 
 impl Reject {
-    /// What the gossip network does with the message: ignore it where an honest peer may have
-    /// sent it, reject it where none does.
+    /// Verdict for the gossip network: ignore if an honest peer may have sent it, reject if none
+    /// would.
     pub(crate) const fn verdict(&self) -> Verdict {
         match self {
             Self::TooOld
@@ -117,8 +118,8 @@ impl Reject {
         }
     }
 
-    /// The reason of a failed decoding: a support that refers to an unknown block is not
-    /// malformed, it cannot be read yet.
+    /// Maps a decoding error to a reason. A support that refers to an unknown block is not
+    /// malformed, only unreadable for now.
     pub(crate) fn from_decode(error: DecodeError) -> Self {
         match error {
             DecodeError::Missing { .. } => Self::UnknownBlock,

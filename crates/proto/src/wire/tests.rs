@@ -4,8 +4,8 @@ use alphorn_types::{Slot, Support, Unit, Validator};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Formats of four kinds: everything of fixed length; lists without proofs of selection; supports
-/// that refer to the chain, and three levels; the same with one piece of evidence for a block.
+/// Four kinds of formats: everything of fixed length; lists without proofs of selection; supports
+/// that refer to the chain, and three levels; the same with one piece of evidence per block.
 fn formats() -> [WireFormat; 4] {
     let fixed = WireFormat {
         layout: Layout::new(700, 3, 4).unwrap(),
@@ -40,7 +40,7 @@ fn formats() -> [WireFormat; 4] {
     [fixed, lists, chain, bundled]
 }
 
-/// Knows every block whose root begins with an even byte.
+/// Knows every block whose root starts with an even byte.
 fn references(layout: Layout) -> impl Fn(&Vote, u16) -> Option<Bitfield> {
     move |vote, committee| {
         let n = layout.committee_len(committee) as usize;
@@ -50,7 +50,7 @@ fn references(layout: Layout) -> impl Fn(&Vote, u16) -> Option<Bitfield> {
     }
 }
 
-/// What the fields of a message are filled with.
+/// Random content for the fields of a message.
 #[derive(Clone, Debug)]
 struct Filling {
     format: usize,
@@ -266,7 +266,7 @@ proptest! {
         prop_assert!(entry.encoded_bytes(&format, &known).unwrap() <= format.entry_bytes_max());
     }
 
-    /// A changed byte is refused, or changes the message: no content has two encodings.
+    /// A changed byte is rejected or changes the message: no content has two encodings.
     #[test]
     fn changed_bytes_are_refused_or_mean_something_else(
         mut filling in fillings(),
@@ -457,8 +457,8 @@ fn a_support_that_refers_to_an_unknown_block_is_missing_it() {
     );
 }
 
-/// Lengths that promise more than follows, or more than a field may have, are refused before
-/// anything is reserved for them.
+/// Lengths beyond the remaining bytes, or beyond the maximum of a field, are rejected before memory
+/// is reserved for them.
 #[test]
 fn bombs_are_refused() {
     let mut filling = filling(1);
@@ -493,7 +493,7 @@ fn bombs_are_refused() {
         Err(DecodeError::Truncated { .. })
     ));
 
-    // What stands below the top level is shorter, whatever follows its head.
+    // Messages below the top level have a lower limit, whatever follows the head.
     for (level, what, max) in [
         (1, "aggregate", AGGREGATE_BYTES_MAX),
         (2, "collection", COLLECTION_BYTES_MAX),
@@ -515,7 +515,7 @@ fn bombs_are_refused() {
     }
 }
 
-/// A few bytes of code that unfold to half a megabyte of bits each.
+/// A few bytes of code that expand to half a megabyte of bits each.
 #[test]
 fn short_codes_do_not_unfold_beyond_the_cap() {
     let format = WireFormat {
@@ -563,8 +563,8 @@ fn short_codes_do_not_unfold_beyond_the_cap() {
     );
 }
 
-/// One piece of evidence stands after all entries, within the length of the scheme; after none, there is
-/// none.
+/// One piece of evidence follows all entries, within the length set by the scheme. Without entries
+/// there is none.
 #[test]
 fn evidence_of_all_entries_is_bounded_and_stands_where_entries_are() {
     let mut filling = filling(3);
@@ -619,7 +619,7 @@ fn a_body_of_another_block_is_refused() {
     );
 }
 
-/// What is signed is content: the coding of the support does not enter, every field does.
+/// Signatures cover content: every field, but not the coding of the support.
 #[test]
 fn envelopes_cover_every_field_and_no_encoding() {
     let mut filling = filling(0);

@@ -1,16 +1,16 @@
-//! Sums over a table of multiples, eight windows of a scalar at a time: what the vector kernels share,
-//! whatever their registers and products are.
+//! Sums over a table of multiples, eight windows of a scalar at a time: code shared by the vector kernels, independent
+//! of register width and form of products.
 
 use crate::field::Fe;
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
 
-/// Eight sums of points, and what is added to them. Implemented by witnesses of instruction sets.
+/// Eight sums of points, and their additions. Implemented by witnesses of instruction sets.
 pub(super) trait Lanes<'t>: Copy {
     /// A point in each lane.
     type Sum: Copy;
-    /// Where the rows of a table lie that eight digits select.
+    /// The addresses of the table rows selected by eight digits.
     type Place: Copy;
     /// The rows themselves.
     type Loaded;
@@ -18,18 +18,18 @@ pub(super) trait Lanes<'t>: Copy {
     /// The identity in each lane.
     fn identity(self) -> Self::Sum;
 
-    /// Finds sign(d_λ) times the row that lane λ selects, rows[|d_λ|-1] or the identity for d_λ = 0, and fetches
+    /// Locates sign(d_λ) times the row selected by lane λ, rows[|d_λ|-1] or the identity for d_λ = 0, and prefetches
     /// both of its cache lines.
     fn locate(self, ahead: Ahead<'_, 't, Self::Place>);
 
-    /// Where the same row lies for all lanes.
+    /// The place of the same row for all lanes.
     fn nowhere(self, row: &'t TableRow) -> Self::Place;
 
     /// Loads rows.
     fn load(self, place: &Self::Place) -> Self::Loaded;
 
-    /// Adds the row of its lane to each sum, and replaces the rows by those of the next place. Meanwhile
-    /// places further ahead are found, as by [`Lanes::locate`].
+    /// Adds its lane's row to each sum, and replaces the rows by those of the next place. Meanwhile, places further
+    /// ahead are located, as by [`Lanes::locate`].
     fn add(
         self,
         sum: &mut Self::Sum,
@@ -38,11 +38,11 @@ pub(super) trait Lanes<'t>: Copy {
         ahead: Ahead<'_, 't, Self::Place>,
     );
 
-    /// The sums one by one.
+    /// The individual sums.
     fn points(self, sum: &Self::Sum) -> [Point; LANES];
 }
 
-/// Which rows come later, and where it is written down once they are found.
+/// Rows needed later, and where to store their location.
 pub(super) struct Ahead<'a, 't, P> {
     pub(super) rows: Rows<'t>,
     pub(super) digits: &'a [i8; LANES],
@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// See [`super::Dispatch::sums`]. Inlined into a function that is compiled for the instructions.
+/// See [`super::Dispatch::sums`]. Inlined into a function compiled for the required instructions.
 #[inline(always)]
 pub(super) fn accumulate<'t, L: Lanes<'t>>(
     lanes: L,
@@ -75,7 +75,7 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
     vectors: &[Digits],
     sums: &mut [Vec<Point>],
 ) {
-    /// Vectors that are summed at once: the sums of more would not stay in the first-level cache.
+    /// Number of vectors summed at once: more sums would not stay in the first-level cache.
     const TOGETHER: usize = 4;
     let groups = table.window.groups();
     for (vectors, sums) in vectors.chunks(TOGETHER).zip(sums.chunks_mut(TOGETHER)) {
@@ -84,12 +84,12 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
             continue;
         }
         let mut sums8 = vec![lanes.identity(); vectors.len() * groups];
-        // Places of the current point, and of the next one. Read where they were written: what is copied goes through
-        // vectors, out of which addresses are taken one by one.
+        // Places of the current point and of the next one. Used in place: copies go through vector registers, from
+        // which addresses are extracted one by one.
         let mut now = vec![lanes.nowhere(table.identity()); sums8.len()];
         let mut next = now.clone();
         let mut loaded = lanes.load(&now[0]);
-        // Whether these are the rows of the next addition; they are not where a sum has nothing to add.
+        // Whether these are the rows of the next addition. They are not if a sum has nothing to add.
         let mut is_loaded = false;
         for j in 0..=scalars {
             let rows = Rows::of(table, j.min(table.len() - 1));

@@ -21,7 +21,7 @@ use crate::row::{LANES, Row};
 use crate::scalar::{Scalar, Short};
 use table::{Digits, Table, Window};
 
-/// Rows that one linear combination may have: the bound under which no accumulator overflows.
+/// Maximum number of rows of a linear combination: the bound under which no accumulator overflows.
 pub(crate) const ROWS_MAX: usize = 64;
 
 /// The kernels of this crate.
@@ -32,10 +32,10 @@ pub const KERNELS: Kernels = Kernels {
     measure,
 };
 
-/// The least time of a sum over eight points.
+/// The minimum time of a sum over eight points.
 fn measure(backend: Backend) -> Duration {
     let table = Table::new(Window::Bits4, &[crate::expand::generator(0); 8]);
-    // Digits as they come: half of those of -1 are 0, which the portable kernel alone skips one by one.
+    // Realistic digits: half of those of -1 are 0, which only the portable kernel skips individually.
     let mut rng = ChaCha20Rng::seed_from_u64(8);
     let row = Row::from_scalars(&[(); 8].map(|()| Scalar::random(&mut rng)));
     let once = || {
@@ -47,21 +47,21 @@ fn measure(backend: Backend) -> Duration {
     (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
 }
 
-/// What a backend does here.
+/// Operations of a backend.
 pub(crate) trait Dispatch: Copy {
-    /// For each digit vector the sums of the signed rows of the table: lane by lane, group after group.
+    /// For each digit vector, the sums of the signed rows of the table: by lane, group after group.
     fn sums(self, table: &Table, vectors: &[Digits]) -> Vec<Vec<Point>>;
 
-    /// Σ 2^shift · point for lists of points, which have the same shifts, the greatest first.
+    /// Σ 2^shift · point for lists of points with the same shifts, largest first.
     fn weigh(self, shifts: &[u32], lists: &[Vec<&Point>]) -> Vec<Point>;
 
-    /// Whether it weighs two lists in the time of one.
+    /// Whether it processes two lists in the time of one.
     fn weighs_pairs(self) -> bool;
 
     /// Σ_j row[j] · point[j] for several rows.
     fn multiply(self, table: &Table, rows: &[&Row]) -> Vec<Point>;
 
-    /// The same for a row of each table, all of it summed.
+    /// The same for one row per table, summed over all tables.
     fn multiply_all(self, parts: &[(&Table, &Row)]) -> Point;
 
     /// Σ_i factors[i] · rows[i].
@@ -70,17 +70,17 @@ pub(crate) trait Dispatch: Copy {
     /// Σ_i factors[i] · rows[i] for short factors.
     fn combine_short(self, factors: &[Short], rows: &[&Row]) -> Row;
 
-    /// The first `len` elements of Σ_i factors[i] · rows[i], for rows that have at least so many.
+    /// The first `len` elements of Σ_i factors[i] · rows[i], for rows with at least that many.
     fn combine_prefix(self, factors: &[Scalar], rows: &[&Row], len: usize) -> Row;
 
-    /// out[k] = Σ_i factors[k][i] · rows[i], each element canonical. Rows longer than the results leave
-    /// their own elements in the last block of a result: see [`Dispatch::combine_prefix`].
+    /// out[k] = Σ_i factors[k][i] · rows[i], each element canonical. Rows longer than the results leave their own
+    /// elements in the last block of a result: see [`Dispatch::combine_prefix`].
     fn combine_into(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
         self.combine_and_join(factors, rows, out, None);
     }
 
-    /// As [`Dispatch::combine_into`]; the joiner takes all results in order, and a kernel may hash those that are
-    /// there already while it finds others.
+    /// Like [`Dispatch::combine_into`]. The joiner takes all results in order, and a kernel may hash finished results
+    /// while it computes others.
     fn combine_and_join(
         self,
         factors: &[&[Scalar]],
@@ -155,7 +155,7 @@ impl Dispatch for Backend {
             let shifts: Vec<u32> = order.iter().map(|(shift, _, _)| *shift).collect();
             return self.weigh(&shifts, &[order.iter().map(point).collect()])[0];
         }
-        // A list for each table, which has nothing to add for some of the shifts.
+        // One list per table, with nothing to add for some of the shifts.
         let mut shifts = Vec::with_capacity(order.len());
         let mut lists = vec![Vec::with_capacity(order.len()); parts.len()];
         for terms in order.chunk_by(|a, b| a.0 == b.0) {
@@ -243,7 +243,7 @@ impl Dispatch for Backend {
     }
 }
 
-/// Whether a kernel can combine these rows, up to `len` elements of each.
+/// Checks that a kernel can combine these rows, up to `len` elements of each.
 fn check(rows: &[&Row], len: usize) {
     assert!(
         rows.len() <= ROWS_MAX,
@@ -256,8 +256,8 @@ fn check(rows: &[&Row], len: usize) {
     );
 }
 
-/// For sums over tables with these windows: the powers of two that weigh them, the greatest first, with the
-/// number of the table and that of the sum.
+/// For sums over tables with these windows: the powers of two that weigh them, largest first, with the index of the
+/// table and that of the sum.
 fn order(windows: impl IntoIterator<Item = Window>) -> Vec<(u32, usize, usize)> {
     let sums = |(part, window): (usize, Window)| {
         let shift = move |i: usize| window.shift(i / LANES, i % LANES);

@@ -5,7 +5,7 @@ use crate::point::Point;
 use crate::row::{LANES, Row};
 use crate::scalar::{Scalar, montgomery_reduce, multiply_add};
 
-/// See [`super::Dispatch::sums`]. Out of line it is slower by a fourteenth.
+/// See [`super::Dispatch::sums`]. Without inlining it is slower by a fourteenth.
 #[inline(always)]
 pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
     let groups = table.window.groups();
@@ -35,8 +35,8 @@ pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Poin
     std::hint::black_box(touched);
 }
 
-/// Reads a word of each cache line of the rows that digits will select. All these reads wait for memory
-/// together, while a row that is first read by its addition would make that addition wait alone.
+/// Reads a word from each cache line of the rows that digits will select. These reads wait for memory in parallel,
+/// while a row first read by its addition would stall that addition.
 #[inline(always)]
 fn touch(rows: &[TableRow], digits: &[i8]) -> u64 {
     digits.iter().fold(0, |touched, digit| {

@@ -1,23 +1,22 @@
 //! Tables of multiples for sums of many points, and the signed digits that index them.
 //!
-//! A scalar below 2^253 is written as Σ d_i · 2^(bits·i) with digits -2^(bits-1) <= d_i < 2^(bits-1)
-//! (the last digit is not negative). Windows are numbered i = 8·group + lane, so that the eight lanes of one
-//! group are eight windows *of the same scalar*: all their rows lie in one small table, and a short scalar has
-//! few groups to add.
+//! A scalar below 2^253 is written as Σ d_i · 2^(bits·i) with digits -2^(bits-1) <= d_i < 2^(bits-1) (the last digit is
+//! not negative). Windows are numbered i = 8·group + lane, so that the eight lanes of a group are eight windows *of the
+//! same scalar*: all their rows are in one small table, and a short scalar has few groups to add.
 
 use crate::field::Fe;
 use crate::point::{Niels, Point};
 use crate::row::{LANES, Row};
 use crate::scalar::Scalar;
 
-/// Widths of window that a table can have.
+/// Window widths of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Window {
-    /// 8 rows of a point: for the few points of one broadcast.
+    /// 8 rows per point: for the few points of one broadcast.
     Bits4,
-    /// 32 rows of a point: for more than 2,048 generators.
+    /// 32 rows per point: for more than 2,048 generators.
     Bits6,
-    /// 128 rows of a point: 16 KiB, which stay in the first-level cache.
+    /// 128 rows per point: 16 KiB, which stay in the first-level cache.
     Bits8,
 }
 
@@ -30,7 +29,7 @@ impl Window {
         }
     }
 
-    /// Groups of eight windows.
+    /// Number of groups of eight windows.
     pub(crate) const fn groups(self) -> usize {
         match self {
             Window::Bits4 => 8,
@@ -43,12 +42,12 @@ impl Window {
         1 << (self.bits() - 1)
     }
 
-    /// The highest window that a scalar below 2^253 reaches.
+    /// The highest window needed for a scalar below 2^253.
     const fn top(self) -> u32 {
         252 / self.bits()
     }
 
-    /// 2^shift is the weight of a lane of a group; `None` where no scalar reaches.
+    /// 2^shift is the weight of a lane of a group; `None` if no scalar extends that far.
     pub(crate) fn shift(self, group: usize, lane: usize) -> Option<u32> {
         let window = (LANES * group + lane) as u32;
         (window <= self.top()).then_some(window * self.bits())
@@ -65,8 +64,8 @@ impl Window {
     }
 }
 
-/// One affine point as the kernels load it, in two lines of the cache: (y+x)/2 and the lower three limbs
-/// of dxy, (y-x)/2 and the upper two. A kernel that adds its negative takes the lines the other way round.
+/// One affine point as loaded by the kernels, in two cache lines: (y+x)/2 and the lower three limbs of dxy, (y-x)/2 and
+/// the upper two. A kernel that adds the negative swaps the lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
 pub(crate) struct TableRow(pub(crate) [[u64; 8]; 2]);
@@ -94,7 +93,7 @@ impl TableRow {
         }
     }
 
-    /// The lines of the row, or of its negative but for the sign of dxy.
+    /// The lines of the row, or of its negative except for the sign of dxy.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn lines(&self, negative: bool) -> [&[u64; 8]; 2] {
@@ -117,7 +116,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(window: Window, points: &[Point]) -> Table {
-        /// Points normalised together; bounds the scratch memory of one inversion.
+        /// Number of points normalised together; bounds the scratch memory of one inversion.
         const BATCH: usize = 16;
         let mut rows = Vec::with_capacity(points.len() * window.rows_per_point() + 1);
         for batch in points.chunks(BATCH) {
@@ -140,7 +139,7 @@ impl Table {
         }
     }
 
-    /// The row that digit 0 selects.
+    /// The row selected by digit 0.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn identity(&self) -> &TableRow {
         self.rows
@@ -163,7 +162,7 @@ pub(crate) struct Digits {
 
 impl Digits {
     pub(crate) fn new(window: Window, row: &Row) -> Digits {
-        // Each a constant where it is inlined: otherwise every digit costs divisions.
+        // Each is a constant after inlining; otherwise every digit costs divisions.
         let digits = match window {
             Window::Bits4 => nibbles_all(row),
             Window::Bits6 => recode_all(Window::Bits6, row),
@@ -188,7 +187,7 @@ fn recode_all(window: Window, row: &Row) -> Vec<[i8; LANES]> {
     digits
 }
 
-/// As [`recode_all`] for windows of 4 bits: a digit is half a byte of scalar and offset, less 8.
+/// Like [`recode_all`] for windows of 4 bits: a digit is half a byte of scalar plus offset, minus 8.
 #[inline(always)]
 fn nibbles_all(row: &Row) -> Vec<[i8; LANES]> {
     const GROUPS: usize = Window::Bits4.groups();
@@ -206,7 +205,7 @@ fn nibbles_all(row: &Row) -> Vec<[i8; LANES]> {
     digits
 }
 
-/// As [`recode_all`] for windows of 8 bits: a digit is a byte of scalar and offset, less 128.
+/// Like [`recode_all`] for windows of 8 bits: a digit is a byte of scalar plus offset, minus 128.
 #[inline(always)]
 fn bytes_all(row: &Row) -> Vec<[i8; LANES]> {
     const GROUPS: usize = Window::Bits8.groups();
@@ -217,7 +216,7 @@ fn bytes_all(row: &Row) -> Vec<[i8; LANES]> {
         for (lane, out) in out.iter_mut().enumerate() {
             let mut words = unsigned(&offset, Scalar(block.get(lane)));
             for (word, offset) in words.iter_mut().zip(offset) {
-                // Less 128 is a change of the highest bit; the top digit has no offset.
+                // Subtracting 128 flips the highest bit; the top digit has no offset.
                 *word ^= offset;
             }
             *out = words.map(|word| word.to_le_bytes().map(|byte| byte as i8));
@@ -232,7 +231,7 @@ fn unsigned(offset: &[u64; 4], scalar: Scalar) -> [u64; 4] {
     let mut words = [0; 4];
     let mut carry = 0_u128;
     for i in 0..4 {
-        // The scalar and the offset are below 2^253 and 2^252, so nothing leaves the fourth word.
+        // The scalar and the offset are below 2^253 and 2^252, so nothing carries out of the fourth word.
         carry += u128::from(scalar.0[i]) + u128::from(offset[i]);
         words[i] = carry as u64;
         carry >>= 64;

@@ -14,8 +14,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 const WINDOWS: [Window; 3] = [Window::Bits4, Window::Bits6, Window::Bits8];
 
-/// Whether this processor has the instructions; if not, a line says which test leaves the kernel out, which
-/// a test that passes shows too: what the harness captures, nobody counts.
+/// Whether this processor has the instructions. If not, prints which test skips the kernel, directly so that passing
+/// tests show it too: captured output would go unnoticed.
 pub(crate) fn detected(set: InstructionSet) -> bool {
     let missing = KERNELS.parse(set.name()).err();
     if let Some(missing) = &missing {
@@ -58,7 +58,7 @@ fn dalek(x: Scalar) -> Dalek {
     Dalek::from_canonical_bytes(x.to_bytes()).unwrap()
 }
 
-/// Scalars at the ends of every range: digits of both signs and of greatest size, all limbs full.
+/// Scalars at the ends of every range: digits of both signs and of maximum size, all limbs full.
 fn edge_scalars() -> Vec<Scalar> {
     let top = -Scalar::ONE;
     let repeated = |byte: u8| {
@@ -119,7 +119,7 @@ fn point_sums_agree_with_dalek() {
     }
 }
 
-/// Long sums, in which every accumulator takes hundreds of additions.
+/// Long sums, in which every accumulator performs hundreds of additions.
 #[test]
 fn long_point_sums_agree_with_the_oracle() {
     let mut rng = ChaCha20Rng::seed_from_u64(12);
@@ -145,7 +145,7 @@ fn long_point_sums_agree_with_the_oracle() {
     }
 }
 
-/// Lists of every number, so that pairs and single ones are among them, and shifts that repeat.
+/// Any number of lists, so that both pairs and single ones occur, and shifts that repeat.
 #[test]
 fn weighed_sums_agree_with_the_oracle() {
     let points: Vec<Point> = (0..12).map(generator).collect();
@@ -165,7 +165,7 @@ fn weighed_sums_agree_with_the_oracle() {
     }
 }
 
-/// Sums over two tables, whose windows are as wide or not.
+/// Sums over two tables, with equal or different window widths.
 #[test]
 fn sums_over_several_tables_are_those_over_each() {
     let mut rng = ChaCha20Rng::seed_from_u64(14);
@@ -203,7 +203,7 @@ fn trap_20_combinations_at_the_limb_bounds() {
             let expected = -(Scalar::from(count as u64) * short.into());
             assert!(sum.iter().all(|x| x == expected), "{backend} {count}");
         }
-        // Limbs that are all ones, in rows and in factors.
+        // Limbs of all ones, in rows and in factors.
         let edges = edge_scalars();
         let rows: Vec<Row> = edges.iter().map(|x| Row::from_scalars(&[*x; 9])).collect();
         let rows: Vec<&Row> = rows.iter().collect();
@@ -224,7 +224,7 @@ fn trap_20_combinations_at_the_limb_bounds() {
     }
 }
 
-/// Trap 20: the same for several results, which a kernel may make of sums of rows and factors.
+/// Trap 20: the same for several results, which a kernel may compute from sums of rows and factors.
 #[test]
 fn trap_20_several_combinations_at_the_limb_bounds() {
     let top = -Scalar::ONE;
@@ -264,7 +264,7 @@ fn trap_20_several_combinations_at_the_limb_bounds() {
     }
 }
 
-/// Trap 20: all limbs as great as they get, of rows and of factors once they are multiplied by the radix of a kernel.
+/// Trap 20: all limbs at their maximum, of rows, and of factors after multiplication by the radix of a kernel.
 #[test]
 fn trap_20_limbs_of_ones() {
     let ones = edge_scalars()[8];
@@ -286,8 +286,8 @@ fn trap_20_limbs_of_ones() {
     }
 }
 
-/// Payloads that end in zeros, cut into chunks of every number and length: few elements, many, and so many that no
-/// result is found before all others. Blocks of the hash reach from one generation into the next.
+/// Payloads that end in zeros, cut into any number of chunks of any length: few elements, many, and so many that all
+/// results are found together. Blocks of the hash extend from one generation into the next.
 #[test]
 fn joined_results_are_the_payload() {
     let mut rng = ChaCha20Rng::seed_from_u64(16);

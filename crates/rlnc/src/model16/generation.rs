@@ -5,18 +5,18 @@ use std::sync::Arc;
 use crate::coding::PieceStatus;
 use crate::model::Span;
 
-/// A generation of a decoder: what is accepted of it, and what waits.
+/// A generation of a decoder: the accepted and the waiting rows.
 #[derive(Clone, Debug)]
 pub(super) struct Generation {
-    /// Of what is accepted and what waits. A piece is reduced once, when it is offered: nothing that waits
-    /// is in the span of what is accepted and the others that wait, so accepting it changes no span but that
-    /// of the accepted pieces alone, which is seldom asked for.
+    /// The span of accepted and waiting rows. A piece is reduced once, when it is offered. No waiting row is in the
+    /// span of the accepted rows and the other waiting ones, so accepting it changes only the span of the accepted
+    /// pieces, which is seldom needed.
     span: Span,
-    /// Pivots of rows that alone make the span of the first accepted pieces, as many as there are pivots.
+    /// Pivots of rows that alone generate the span of the first accepted pieces; there are as many pivots as pieces.
     settled: u64,
-    /// Rows that wait, as they were offered.
+    /// Waiting rows, as offered.
     waiting: Vec<Arc<[u16]>>,
-    /// Accepted rows, one behind the other, and the bits of their coefficients.
+    /// Accepted rows, concatenated, and the bits of their coefficients.
     pub(super) rows: Vec<u16>,
     pub(super) bits: Vec<u8>,
     pub(super) source: bool,
@@ -24,7 +24,7 @@ pub(super) struct Generation {
 
 impl Generation {
     pub(super) fn new(chunks: u16, source: bool) -> Generation {
-        // A source has everything, and no row of its own.
+        // A source has everything, and no rows of its own.
         let width = if source { 0 } else { usize::from(chunks) };
         Generation {
             span: Span::new(width),
@@ -48,7 +48,7 @@ impl Generation {
         self.settled.count_ones() as usize == self.rank()
     }
 
-    /// Brings the rows of the span into an order in which the accepted ones are first.
+    /// Reorders the rows of the span so that the accepted ones are first.
     fn settle(&mut self) {
         if self.is_settled() {
             return;
@@ -83,11 +83,11 @@ impl Generation {
         self.span.go_back(self.settled);
     }
 
-    /// Accepts a row if it is outside the span of those that are; says whether it was.
+    /// Accepts a row if it is outside the span of the accepted ones. Returns whether it was.
     pub(super) fn accept(&mut self, row: &Arc<[u16]>, bits: u8) -> bool {
         let place = self.waiting.iter().position(|waiting| waiting == row);
         if place.is_none() {
-            // Never offered, or in the span of what was accepted since.
+            // Never offered, or in the span of rows accepted since.
             self.settle();
             if !self.span.was_innovative(self.settled, row) {
                 return false;

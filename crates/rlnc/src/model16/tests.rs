@@ -95,7 +95,7 @@ fn small_widths_grow_with_recoding() {
     );
 }
 
-/// As those of `draw_relay`: long rows are left out while they are the fewer.
+/// Like those of `draw_relay`: long rows are left out while they are the minority.
 #[test]
 fn one_long_row_makes_no_others_long() {
     let code = Model16::new(MAX);
@@ -178,7 +178,7 @@ fn malformed_bodies_are_refused() {
     assert_eq!(code.decode_piece(header, &large), expected);
 }
 
-/// What is accepted, and that with what waits, each spanned anew by all of its rows.
+/// The accepted rows, and those plus the waiting ones, each span recomputed from all its rows.
 #[derive(Default)]
 struct Naive {
     accepted: Vec<Arc<[u16]>>,

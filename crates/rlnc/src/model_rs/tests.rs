@@ -12,7 +12,7 @@ const SUBJECT: Subject = Subject {
     index: 0,
 };
 
-/// What a decoder says of a sequence of shards, and the bytes of each.
+/// The responses of a decoder to a sequence of shards, and the bytes of each.
 fn history<C: Coding>(code: &C, payload: &[u8], indices: &[u16]) -> Vec<String> {
     let source = code.publish(SUBJECT, payload, Cut::rs(5)).unwrap();
     let header = &source.header;
@@ -89,7 +89,7 @@ fn what_is_wrong_is_found() {
     assert!(code.decode_anchor(header, 1, &[]).is_err());
     assert!(code.decode_anchor(header, 0, &[1]).is_err());
     assert_eq!(code.decode_anchor(header, 0, &[]), Ok(()));
-    // What waits is forgotten, what is held is not; nothing is drawn that is not there.
+    // Waiting shards are forgotten, held ones are not; nothing is drawn that is not there.
     let mut decoder = code.decoder(header);
     assert_eq!(code.offer(&mut decoder, &piece), PieceStatus::Innovative);
     code.withdraw(&mut decoder);
@@ -101,7 +101,7 @@ fn what_is_wrong_is_found() {
         code.draw(&decoder, u16::MAX, Distribution::Fresh, &mut rng),
         None
     );
-    // A root stands for shards that are no codeword.
+    // A root marks shards that are not a codeword.
     source.header.commit_root = [1; 32];
     let error = code.decode(&source.header, &source.decoder).unwrap_err();
     assert_eq!(error, InvalidSource::NotACodeword.into());

@@ -104,8 +104,8 @@ fn valid_chunks_pass_alone_and_together() {
     }
 }
 
-/// Trap 1: against generators k_j·B with known k_j the chunk w + (k_2, -k_1) has the commitment of w;
-/// the same shift fails here, where nobody knows such a relation.
+/// Trap 1: against generators k_j·B with known k_j, the chunk w + (k_2, -k_1) has the commitment of w. The same shift
+/// fails here, where no such relation is known.
 #[test]
 fn trap_01_generators_with_known_logarithms_bind_nothing() {
     let base = generator(0);
@@ -152,8 +152,8 @@ fn trap_07_cosets_decide_not_coordinates() {
     }
 }
 
-/// Trap 8: errors that cancel in a plain sum are found; with equal weights they are not, which shows
-/// that the test can tell.
+/// Trap 8: errors that cancel in a plain sum are found. With equal weights they are not, which shows that the test can
+/// detect them.
 #[test]
 fn trap_08_weights_must_be_random() {
     let (generators, rows) = (generators(), source(6));
@@ -184,8 +184,8 @@ fn weights_depend_on_secret_broadcast_and_counter() {
     assert_eq!(first.0[2..], [0, 0]);
 }
 
-/// Trap 9: bisecting gives each chunk the verdict that it has alone, for every subset of bad ones, and
-/// is never dearer than singles.
+/// Trap 9: bisecting gives each chunk the same verdict as checking it alone, for every subset of bad ones, and is never
+/// more expensive than single checks.
 #[test]
 fn trap_09_bisecting_blames_exactly_the_bad() {
     let (generators, rows) = (generators(), source(8));

@@ -35,7 +35,7 @@ fn verify(code: &Ristretto, source: &Published<Ristretto>, pieces: &[Arc<Chunk>]
         .valid
 }
 
-/// Draws, sends over the wire, verifies and accepts until the receiver is full.
+/// Draws, sends over the wire, verifies and accepts until the receiver is complete.
 fn transfer(
     code: &Ristretto,
     source: &Published<Ristretto>,
@@ -190,7 +190,7 @@ fn anchors_round_trip_and_are_checked_against_the_root() {
     ));
 }
 
-/// Trap 4: the source itself may commit to bytes that are no points; the root then holds, the list not.
+/// Trap 4: the source itself may commit to bytes that are not points; the root is then valid, the list is not.
 #[test]
 fn trap_04_committed_bytes_that_are_no_points() {
     let code = code(4);
@@ -257,7 +257,7 @@ fn trap_04_scalars_must_be_canonical() {
             bytes[at..at + 32].copy_from_slice(&bad);
             let error = code.decode_piece(&source.header, &bytes).unwrap_err();
             assert_eq!(error, PieceError::NonCanonicalScalar { index: element });
-            // The coefficients alone are fine: data are looked at only when they matter.
+            // The coefficients alone are valid: data is only parsed when needed.
             assert!(RawChunk::decode(&source.header, &bytes).is_ok());
         }
         let mut bytes = good[..5].to_vec();
@@ -270,7 +270,7 @@ fn trap_04_scalars_must_be_canonical() {
     }
 }
 
-/// A chunk has one form: coefficients as narrow as they can be.
+/// A chunk has only one encoding: coefficients are as narrow as possible.
 #[test]
 fn coefficients_wider_than_they_need_are_refused() {
     let code = code(4);
@@ -373,7 +373,7 @@ fn trap_11_waiting_rows_do_not_block_honest_ones() {
     assert_eq!(code.rank(&decoder, 0), 1);
 }
 
-/// A broadcast of arbitrary elements, as only a malicious source can make it.
+/// A broadcast of arbitrary elements, which only a malicious source can make.
 fn evil_source(code: &Ristretto, header: &Header, rows: &[Row]) -> Published<Ristretto> {
     let encoded = code.generators.commit(&rows.iter().collect::<Vec<_>>());
     let mut header = header.clone();
@@ -391,8 +391,8 @@ fn evil_source(code: &Ristretto, header: &Header, rows: &[Row]) -> Published<Ris
     }
 }
 
-/// Trap 12: too large elements, nonzero padding and a wrong hash are the source's fault, and every node
-/// finds the same whatever chunks it has.
+/// Trap 12: too large elements, nonzero padding and a wrong hash are the source's fault, and every node finds the same,
+/// whichever chunks it has.
 #[test]
 fn trap_12_invalid_sources_are_found_alike_by_all() {
     let code = code(4);
@@ -431,7 +431,7 @@ fn trap_12_invalid_sources_are_found_alike_by_all() {
     }
 }
 
-/// Trap 14, the part of the code: a source of N-1 dimensions leaves all nodes incomplete, without error.
+/// Trap 14, at the level of the code: a source with N-1 dimensions leaves all nodes incomplete, without an error.
 #[test]
 fn trap_14_a_rank_deficient_source_leaves_nodes_incomplete() {
     let code = code(4);
@@ -461,7 +461,7 @@ fn trap_14_a_rank_deficient_source_leaves_nodes_incomplete() {
     assert_eq!(code.decode(&source.header, &node).unwrap_err(), incomplete);
 }
 
-/// Trap 21: more elements than generators, and counts that do not fit, are errors.
+/// Trap 21: more elements than generators, and counts that do not match, are errors.
 #[test]
 fn trap_21_more_elements_than_generators_are_refused() {
     let small = code(4);
@@ -556,8 +556,8 @@ fn a_node_that_is_full_takes_nothing_more() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Random relay graphs: each node draws from random earlier ones; ranks never fall, nothing invalid
-    /// is ever made, and whoever is full decodes. The rows of the model have the same ranks.
+    /// Random relay graphs: each node draws from random earlier ones. Ranks never fall, nothing invalid is ever
+    /// produced, and every complete node decodes. The rows of the model have the same ranks.
     #[test]
     fn decoding_undoes_recoding_over_random_graphs(
         seed in any::<u64>(),
@@ -596,7 +596,7 @@ proptest! {
                     prop_assert!(incomplete, "{}", error);
                 }
             }
-            // Eight-bit coefficients fail once in 256, so ranks agree but for a rare accident.
+            // Eight-bit coefficients fail once in 256, so ranks agree except for rare accidents.
             let (real, model) = (code.rank(node, 0), model.rank(modelled, 0));
             prop_assert!(real.abs_diff(model) <= 1, "{real} and {model}");
         }

@@ -106,7 +106,7 @@ fn changed_shards_and_paths_are_invalid() {
     let header = &source.header;
     let mut bytes = Vec::new();
     code.encode_piece(header, &draw(&source.decoder, 5), &mut bytes);
-    // Hop and held are not authenticated, everything else is.
+    // Hop and held count are not authenticated, everything else is.
     for at in (0..bytes.len()).filter(|at| !(2..5).contains(at)) {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
@@ -136,7 +136,7 @@ fn changed_shards_and_paths_are_invalid() {
     );
 }
 
-/// Shards that are no codeword under an honest tree, as only a malicious source can make them.
+/// Shards that are not a codeword under an honest tree, which only a malicious source can make.
 fn non_codeword(header: &mut Header, payload: &[u8]) -> ShardDecoder {
     let mut padded = payload.to_vec();
     padded.resize(usize::from(header.chunks) * header.unit as usize, 0);
@@ -149,8 +149,8 @@ fn non_codeword(header: &mut Header, payload: &[u8]) -> ShardDecoder {
     complete(header, shards, &tree)
 }
 
-/// Trap 13: whatever k shards of a non-codeword arrive, the source is found invalid. Without the check
-/// different nodes would deliver different bytes, as the second half shows.
+/// Trap 13: whichever k shards of a non-codeword arrive, the source is found invalid. Without the check, different
+/// nodes would deliver different bytes, as the second half shows.
 #[test]
 fn trap_13_a_root_over_a_non_codeword_is_found_by_every_subset() {
     let code = Rs::new(MAX);

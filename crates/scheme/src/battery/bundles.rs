@@ -1,4 +1,4 @@
-//! One piece of evidence of several collections.
+//! One piece of evidence for several collections.
 
 use super::{EPOCH, Fixture, MESSAGE, SLOT, World, run};
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
 use alphorn_types::{Cell, Slot, Support};
 use std::sync::Arc;
 
-/// A collection with what proves it.
+/// A collection with its proof.
 type Collection = (BundleEntry, Bytes);
 
-/// The collection of a committee whose first cell has these signers.
+/// Creates the collection of a committee whose first cell has these signers.
 fn collection<F: Fixture>(
     world: &World<F::S>,
     committee: u16,
@@ -74,7 +74,7 @@ fn holds<F: Fixture>(world: &World<F::S>, entries: &[BundleEntry], evidence: &[u
     World::<F::S>::with_ctx(|ctx| world.scheme().verify_bundle(&entries, evidence, ctx))
 }
 
-/// Entries that differ from those that were bundled in one place.
+/// Returns entries that differ from the bundled ones in one place.
 fn lies(entries: &[BundleEntry]) -> Vec<(&'static str, Vec<BundleEntry>)> {
     let with = |change: &dyn Fn(&mut BundleEntry)| {
         let mut lied = entries.to_vec();
@@ -113,7 +113,7 @@ fn lies(entries: &[BundleEntry]) -> Vec<(&'static str, Vec<BundleEntry>)> {
 }
 
 /// One piece of evidence proves collections of several committees, slots and messages, and nothing
-/// else; or the scheme says that it cannot.
+/// else; or the scheme reports that it cannot.
 pub(crate) fn bundles_are_as_declared<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let next = Slot(SLOT.0 + 1);

@@ -190,8 +190,8 @@ pub(crate) fn collections_of_disjoint_cells<F: Fixture>(fixture: &F) {
     );
 }
 
-/// Evidence of a unit between cell and committee is made of its parts, proves its own votes and no
-/// others, and is combined to that of the committee; where proofs do not merge it is of the form of
+/// Evidence of a unit between cell and committee is made from its parts, proves only its own votes,
+/// and can be combined into that of the committee. If proofs do not merge, it has the form of
 /// aggregates.
 pub(crate) fn groups_are_between_cells_and_committees<F: Fixture>(fixture: &F) {
     let world = World::with_fan_out(fixture, &[2, 3]);
@@ -236,7 +236,7 @@ pub(crate) fn groups_are_between_cells_and_committees<F: Fixture>(fixture: &F) {
     let length = world.scheme().evidence_length(layer, statement.len);
     assert!(length.fits(second.2.bytes.len()));
     binds::<F>(&world, &statement, &second.2);
-    // Of the other group, and of two cells and a half.
+    // From the other group, and from two and a half cells.
     assert!(!world.holds(&world.unit_statement(layer, first.0), &second.2));
     let beside = Statement {
         first: statement.first - 1,
@@ -303,7 +303,7 @@ pub(crate) fn overlap_is_as_declared<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Nothing aggregates to an error, and an empty support proves nothing.
+/// Aggregating nothing is an error, and an empty support proves nothing.
 pub(crate) fn empty_is_refused<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.statement(CELL);

@@ -70,13 +70,13 @@ pub(crate) fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
     assert_eq!(refused, Err(SchemeError::UnknownSigner(VALIDATORS)));
 }
 
-/// Votes as a job has them.
+/// Converts votes to the form used in a job.
 fn tails(votes: Vec<(u32, Bytes)>) -> Vec<(u32, Tail)> {
     let tail = |(position, signature): (u32, Bytes)| (position, signature.into());
     votes.into_iter().map(tail).collect()
 }
 
-/// Honest jobs of each kind that has bytes.
+/// Honest jobs of each kind that has an encoding.
 fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
     let statement = world.statement(CELL);
     let votes = world.votes(&statement, &[0, 1, 3]);
@@ -127,8 +127,8 @@ fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
     ]
 }
 
-/// Jobs survive encoding, their prefixes are jobs, damaged bytes are refused, and outputs pass
-/// the public verifier.
+/// Jobs survive encoding, their prefixes are jobs, damaged bytes are rejected, and outputs pass the
+/// public verifier.
 pub(crate) fn jobs_round_trip<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     for job in samples::<F>(&world) {
@@ -256,7 +256,8 @@ pub(crate) fn costs_grow_with_size<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A registry of another size than the assignment is refused, one that fits is prepared by a job.
+/// A registry that differs in size from the assignment is refused; a matching one is prepared by a
+/// job.
 pub(crate) fn key_tables_check_sizes<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let small = std::sync::Arc::new(fixture.registry(VALIDATORS - 1));

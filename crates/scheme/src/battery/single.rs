@@ -4,7 +4,8 @@ use super::{Fixture, MESSAGE, SLOT, VALIDATORS, World};
 use crate::{Claim, Role, Scheme, SchemeError};
 use alphorn_types::{Slot, Validator};
 
-/// A signature holds for its validator and message alone, and for one-time keys its slot alone.
+/// A signature is valid only for its validator and message and, for one-time keys, only for its
+/// slot.
 pub(crate) fn signatures_bind_validator_and_message<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let one_time = world.scheme().abilities().one_time;
@@ -33,7 +34,7 @@ pub(crate) fn signatures_bind_validator_and_message<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Verdicts of a batch are those of its items one by one, whatever is bad and wherever: swapped
+/// Verdicts of a batch equal those of its items one by one, whatever is bad and wherever: swapped
 /// signatures of one message (their sum is unchanged), another message, other bytes.
 pub(crate) fn verdicts_of_batches_are_exact<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
@@ -72,7 +73,7 @@ pub(crate) fn verdicts_of_batches_are_exact<F: Fixture>(fixture: &F) {
     assert!(world.verify(&[]).is_empty());
 }
 
-/// Bytes of a wrong length or content are invalid, never a panic, and spoil no other item.
+/// Bytes of the wrong length or content are invalid, never cause a panic, and affect no other item.
 pub(crate) fn malformed_bytes_are_invalid<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let bytes = world.scheme().sizes().signature_bytes;

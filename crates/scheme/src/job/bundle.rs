@@ -1,4 +1,4 @@
-//! One piece of evidence of several collections: making it, and verifying it.
+//! Making and verifying one piece of evidence for several collections.
 
 use super::held::Scratch;
 use super::{Env, Keys, Output, Product};
@@ -6,36 +6,35 @@ use crate::{Bundled, Bytes, Ctx, Statement, TaskError, Verdict};
 use alphorn_types::{Epoch, Support};
 use std::sync::Arc;
 
-/// A collection of a bundle: what it proves, and who signed.
+/// A collection in a bundle: its statement and signers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleEntry {
     /// The epoch whose key table applies.
     pub epoch: Epoch,
-    /// What it proves; of a whole committee.
+    /// Its statement, about a whole committee.
     pub statement: Statement,
-    /// Who signed.
+    /// The signers.
     pub support: Arc<Support>,
 }
 
-/// Make one piece of evidence of verified collections. A shorter one of the first collections is of use as
-/// well.
+/// Makes one piece of evidence from verified collections. A shorter one, of the first collections, is also useful.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleJob {
-    /// The collections, each with what proves it; the most valuable ones first.
+    /// The collections, each with its proof; the most valuable ones first.
     pub collections: Vec<(BundleEntry, Bytes)>,
 }
 
-/// Verify that one piece of evidence proves these collections: one verdict.
+/// Verifies that one piece of evidence proves these collections, with a single verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyBundleJob {
     /// The collections, in the order in which they were bundled.
     pub entries: Vec<BundleEntry>,
-    /// What is to prove them.
+    /// The evidence offered as proof.
     pub evidence: Bytes,
 }
 
 impl BundleEntry {
-    /// With the keys of its epoch.
+    /// Attaches the keys of its epoch.
     fn bundled<'a>(&'a self, env: &'a Env) -> Result<Bundled<'a, Keys>, TaskError> {
         Ok(Bundled {
             keys: env.keys_or_refuse(self.epoch)?,
@@ -45,14 +44,14 @@ impl BundleEntry {
     }
 }
 
-/// Collections, and signers in all.
+/// Number of collections, and total number of signers.
 fn size<'a>(entries: impl ExactSizeIterator<Item = &'a BundleEntry>) -> (u64, u64) {
     let count = entries.len() as u64;
     let signers = entries.map(|entry| entry.support.signer_count() as u64);
     (count, signers.sum())
 }
 
-/// Whether evidence proves collections; refused if a key table is missing.
+/// Whether evidence proves collections. Errors if a key table is missing.
 fn holds<'a>(
     env: &Env,
     entries: impl Iterator<Item = &'a BundleEntry>,
@@ -83,7 +82,7 @@ impl BundleJob {
         Ok(Product::Bundle { count, bytes }.into())
     }
 
-    /// Whether evidence proves the first `count` collections, which must be some.
+    /// Whether evidence proves the first `count` collections; there must be at least one.
     pub(super) fn holds(
         &self,
         env: &Env,

@@ -1,4 +1,4 @@
-//! Bytes of a job, for child processes, input logs and the digest that finds identical work.
+//! Encoding of a job, for child processes, input logs and the digest that finds identical work.
 //! Jobs that use secret keys, the preparation of key tables, and foreign work have none.
 
 use super::{AggregateJob, BundleEntry, BundleJob, CombineJob, VerifyBundleJob, VerifyJob, Work};
@@ -7,19 +7,19 @@ use alphorn_types::support_code::{self, CellBounds, Coding, Reference, SupportCo
 use alphorn_types::{DecodeError, Epoch, Reader, Slot, Support, VALIDATORS_MAX, Validator, Writer};
 use std::sync::Arc;
 
-/// Inputs of one job at most.
+/// Maximum number of inputs per job.
 pub(super) const INPUTS_MAX: u32 = 1 << 20;
-/// Pieces of a combination at most: 15 picks in each of a committee's 256 cells are 3,840.
+/// Maximum number of pieces per combination: 15 picks in each of a committee's 256 cells are 3,840.
 const PARTS_MAX: u32 = 1 << 12;
-/// Collections of one bundle at most: as many as a block has.
+/// Maximum number of collections per bundle: as many as in a block.
 const COLLECTIONS_MAX: u32 = 1 << 11;
-/// Claims of one input at most.
+/// Maximum number of claims per input.
 const CLAIMS_MAX: u32 = 1 << 10;
-/// Bytes of one signature or piece of evidence at most.
+/// Maximum size of a signature or piece of evidence in bytes.
 const BYTES_MAX: usize = 16 << 20;
-/// Positions of one support at most: one committee of the largest layout.
+/// Maximum number of positions of a support: one committee of the largest layout.
 const POSITIONS_MAX: u32 = VALIDATORS_MAX;
-/// Greatest multiplicity that a support can hold.
+/// Maximum multiplicity in a support.
 const MULTIPLICITY_MAX: u8 = 15;
 
 pub(super) fn encode(work: &Work) -> Option<Vec<u8>> {
@@ -187,7 +187,7 @@ fn put_support(w: &mut Writer, support: &Support) {
     w.bytes(&support_code::encode(support, Coding::Raw, None));
 }
 
-/// Reads a counted list; memory grows with what is really there, not with the count.
+/// Reads a counted list. Memory grows with the data actually present, not with the count.
 pub(super) fn list<T>(
     r: &mut Reader<'_>,
     max: u32,
@@ -243,7 +243,7 @@ fn statement(r: &mut Reader<'_>) -> Result<Statement, DecodeError> {
     Ok(Statement {
         layer: layer(r)?,
         first: r.u32()?,
-        // A job that makes evidence takes memory for this many positions.
+        // A job that makes evidence allocates memory for this many positions.
         len: r.u32_at_most("positions of a statement", POSITIONS_MAX)?,
         slot: Slot(r.u64()?),
         message: r.array()?,
@@ -267,7 +267,7 @@ fn bundle_entry(r: &mut Reader<'_>) -> Result<BundleEntry, DecodeError> {
 
 fn support(r: &mut Reader<'_>) -> Result<Arc<Support>, DecodeError> {
     let len = r.u32_at_most("support positions", POSITIONS_MAX)?;
-    // Only the raw code, which is what `encode` writes: a shorter one would let a few bytes stand for
+    // Only the raw code, as written by `encode`: a shorter one would let a few bytes expand to
     // millions of positions, and give one job two encodings.
     let cells = CellBounds::one(len);
     let code = SupportCode::new(Coding::Raw, MULTIPLICITY_MAX, &cells, Reference::None);
@@ -338,7 +338,8 @@ mod tests {
         w.into_vec()
     }
 
-    /// Half a megabyte of bits behind a few bytes, a million times over, would be a bomb.
+    /// Half a megabyte of bits encoded in a few bytes, a million times over, would be a
+    /// decompression bomb.
     #[test]
     fn only_the_raw_code_of_a_support_is_a_job() {
         for len in [3, POSITIONS_MAX] {
@@ -374,7 +375,7 @@ mod tests {
             decode(&w.into_vec()).map(|work| work.name())
         };
         assert_eq!(combine(0), Ok(Op::Collect.name()));
-        // Within the bound it is the pieces themselves that are missing.
+        // Within the bound, the pieces themselves are missing.
         assert!(matches!(
             combine(PARTS_MAX),
             Err(DecodeError::Truncated { .. })

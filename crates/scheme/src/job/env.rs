@@ -1,4 +1,4 @@
-//! What the tasks of a scheme need beside their inputs.
+//! What the tasks of a scheme need in addition to their inputs.
 
 use super::held::{Held, Keys, Scratch, With};
 use super::{Output, Product};
@@ -7,35 +7,36 @@ use alphorn_types::{Assignment, Epoch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Key tables kept at a time: the previous, the current and the next epoch.
+/// Number of key tables kept: the previous, the current and the next epoch.
 pub const EPOCHS_MAX: usize = 3;
 
-/// From here on the number of an epoch names a table for another branch of the chain, whose
-/// committees of some epoch differ: there is no such epoch, and none of them displaces one.
+/// From here on, an epoch number names a table for another branch of the chain, whose committees
+/// differ in some epoch. No such epoch exists, and none of these tables displaces one of an epoch.
 pub const BRANCH_EPOCH: Epoch = Epoch(1 << 63);
 
-/// Places for key tables of other branches: three that verify what comes from there, and three that
-/// were theirs when a machine went over to one. A name has the place of its remainder by this number.
+/// Number of slots for key tables of other branches: three for verifying messages from there, and
+/// three that belonged to them when a node switched to one. A name is stored in the slot given by
+/// its remainder modulo this number.
 pub const BRANCHES_MAX: usize = 6;
 
-/// What a task says before the name of a key table that is not there.
+/// Prefix of a task's error message before the name of a missing key table.
 const NO_TABLE: &str = "no key table for epoch ";
 
-/// The place of a branch's key table among [`BRANCHES_MAX`]; none for a table of an epoch. Whoever
-/// names tables gives a place away again only when the table in it is not wanted any more: a later
-/// name displaces an earlier one of the same place, and no other.
+/// The slot of a branch's key table among [`BRANCHES_MAX`]; none for a table of an epoch. The code
+/// that assigns names reuses a slot only when the table in it is no longer needed: a later name
+/// displaces an earlier one in the same slot, and no other.
 pub fn branch_place(name: Epoch) -> Option<u64> {
     let number = name.0.checked_sub(BRANCH_EPOCH.0)?;
     Some(number % BRANCHES_MAX as u64)
 }
 
-/// The name of the key table for want of which a job was refused; none if there was another reason.
+/// The name of the missing key table for which a job was refused; none if there was another reason.
 pub fn missing_table(refused: &str) -> Option<Epoch> {
     refused.strip_prefix(NO_TABLE)?.parse().ok().map(Epoch)
 }
 
-/// What the tasks of a scheme need beside their inputs: the scheme, the keys of all validators and of
-/// those held here, and the key tables of a few epochs.
+/// What the tasks of a scheme need in addition to their inputs: the scheme, the public keys of all
+/// validators, the secret keys held here, and the key tables of a few epochs.
 #[derive(Clone)]
 pub struct Env {
     pub(super) held: Arc<dyn Held>,
@@ -45,8 +46,9 @@ pub struct Env {
 }
 
 impl Env {
-    /// An environment without signers and key tables. `secret` seeds the random weights of batch
-    /// verification: drawn at start by a node, taken from the scenario's seed by the simulator.
+    /// Creates an environment without signers and key tables. `secret` seeds the random weights of
+    /// batch verification: drawn at start by a node, taken from the scenario's seed by the
+    /// simulator.
     pub fn new<S: Scheme>(scheme: Arc<S>, registry: Arc<S::Registry>, secret: [u8; 32]) -> Self {
         Env::of(
             With {
@@ -58,7 +60,7 @@ impl Env {
         )
     }
 
-    /// The same with secret keys; never handed to a child process.
+    /// The same with secret keys; never passed to a child process.
     pub fn signing<S: Scheme>(
         scheme: Arc<S>,
         registry: Arc<S::Registry>,
@@ -84,15 +86,15 @@ impl Env {
         }
     }
 
-    /// The same with another seed of the random weights.
+    /// The same with another seed for the random weights.
     #[must_use]
     pub fn with_secret(mut self, secret: [u8; 32]) -> Self {
         self.secret = secret;
         self
     }
 
-    /// The same, with or without the check of each produced aggregate by the public verifier
-    /// (on by default).
+    /// The same, with or without checking each produced aggregate with the public verifier (on by
+    /// default).
     #[must_use]
     pub fn with_self_verify(mut self, self_verify: bool) -> Self {
         self.self_verify = self_verify;
@@ -108,12 +110,12 @@ impl Env {
         }
     }
 
-    /// The scheme's own cost formula, see [`Scheme::cost`].
+    /// The scheme's own cost estimate, see [`Scheme::cost`].
     pub fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
         self.held.cost(op, n, m)
     }
 
-    /// Makes the key table of an epoch.
+    /// Creates the key table of an epoch.
     ///
     /// # Errors
     /// [`SchemeError::RegistrySize`] or [`SchemeError::CommitteeSize`].
@@ -126,8 +128,9 @@ impl Env {
     }
 
     /// Adds the key table of an epoch; the oldest beyond [`EPOCHS_MAX`] are dropped. From
-    /// [`BRANCH_EPOCH`] on it displaces the one with an earlier name in its place
-    /// ([`branch_place`]). One that comes after a later name was given up, and is dropped.
+    /// [`BRANCH_EPOCH`] on it displaces the one with an earlier name in its slot
+    /// ([`branch_place`]). A table that arrives after one with a later name was abandoned, and is
+    /// dropped.
     pub fn insert_keys(&mut self, epoch: Epoch, keys: Keys) {
         let Some(place) = branch_place(epoch) else {
             self.keys.insert(epoch, keys);
@@ -147,7 +150,7 @@ impl Env {
         self.keys.insert(epoch, keys);
     }
 
-    /// Takes the key table of an output, if it has one, and leaves the product.
+    /// Takes the key table of an output, if it has one, and returns the product.
     pub fn take_keys(&mut self, output: Output) -> Product {
         if let Some((epoch, keys)) = output.keys {
             self.insert_keys(epoch, keys);
@@ -160,7 +163,7 @@ impl Env {
         self.keys.get(&epoch)
     }
 
-    /// The committees of the key tables that are kept.
+    /// The committees of the stored key tables.
     pub fn assignments(&self) -> impl Iterator<Item = &Assignment> {
         self.keys.values().map(|keys| self.held.assignment(keys))
     }
@@ -182,7 +185,7 @@ mod tests {
     use crate::model::{CostTable, Model, ModelRegistry};
     use alphorn_types::Layout;
 
-    /// The names of the tables that are kept after tables with these names came.
+    /// The names of the tables kept after tables with these names were added.
     fn kept(names: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
         let mut env = Env::new(scheme, Arc::new(ModelRegistry { validators: 1 }), [0; 32]);
@@ -206,7 +209,7 @@ mod tests {
         expected.remove(2);
         expected.push(later);
         assert_eq!(kept(full.iter().copied().chain([later])), expected);
-        // Its preparation was given up before the place was given to another one.
+        // Its preparation was abandoned before the slot was reassigned.
         assert_eq!(kept([later, full[2]]), [later]);
     }
 

@@ -1,4 +1,4 @@
-//! Work that is no scheme's, on the same lanes.
+//! Work that does not belong to a scheme, on the same lanes.
 
 use super::Product;
 use crate::{Features, TaskError};
@@ -6,23 +6,23 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Work of the protocol itself, as drawing committees. It needs no keys and runs in this process; it
-/// has no inputs that could be bad, and cannot be cut.
+/// The protocol's own work, such as drawing committees. It needs no keys and runs in this process.
+/// It has no inputs that could be bad, and cannot be cut.
 pub trait Foreign: Any + Debug + Send + Sync {
-    /// The name in traces and metrics.
+    /// Name in traces and metrics.
     fn name(&self) -> &'static str;
 
-    /// What a scheduler may know before it runs; kinds are above those of [`Op`](crate::Op).
+    /// What a scheduler may know before it runs. Kinds are above those of [`Op`](crate::Op).
     fn features(&self) -> Features;
 
-    /// Does it.
+    /// Runs the work.
     ///
     /// # Errors
     /// [`TaskError::Refused`].
     fn run(&self) -> Result<Product, TaskError>;
 }
 
-/// What foreign work yields, of a type that it knows; equal to its clones alone.
+/// The result of foreign work, with a type known only to it. It equals only its own clones.
 #[derive(Clone, Debug)]
 pub struct Opaque(Arc<dyn Any + Send + Sync>);
 
@@ -32,7 +32,7 @@ impl Opaque {
         Opaque(Arc::new(value))
     }
 
-    /// The value; none if it is of another type. It is cloned if there is another clone of this.
+    /// The value; none if it has another type. It is cloned if other clones of this exist.
     pub fn take<T: Clone + Send + Sync + 'static>(self) -> Option<T> {
         self.0.downcast().ok().map(Arc::unwrap_or_clone)
     }
@@ -52,7 +52,7 @@ mod tests {
     use crate::model::{CostTable, Model, ModelRegistry};
     use crate::{Ctx, Env, Scratch, Task, Work};
 
-    /// Yields its number, and refuses zero.
+    /// Returns its number, and refuses zero.
     #[derive(Debug)]
     struct Number(u64);
 

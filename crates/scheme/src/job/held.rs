@@ -1,5 +1,5 @@
-//! A scheme with its keys, whose types are forgotten: what schedules and drives jobs is compiled once,
-//! whatever number of schemes a program has.
+//! A scheme with its keys, with types erased: the code that schedules and drives jobs is compiled once, however many
+//! schemes a program has.
 
 use crate::{
     Abilities, Bundled, Bytes, Claim, Cost, Ctx, Evidence, Op, Part, Reservation, Scheme,
@@ -10,12 +10,12 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Scratch memory of a lane, of whichever scheme asks for it.
+/// Scratch memory of a lane, for any scheme.
 #[derive(Default)]
 pub struct Scratch(Option<Box<dyn Any + Send>>);
 
 impl Scratch {
-    /// The memory as a scheme's own type; made anew if it was another scheme's.
+    /// Returns the memory as a scheme's own type, newly created if it belonged to another scheme.
     fn of<W: Default + Send + 'static>(&mut self) -> &mut W {
         if !self.0.as_ref().is_some_and(|memory| memory.is::<W>()) {
             self.0 = Some(Box::<W>::default());
@@ -37,7 +37,7 @@ impl Ctx<'_, Scratch> {
     }
 }
 
-/// The key table of an epoch, of whichever scheme made it.
+/// The key table of an epoch, for any scheme.
 #[derive(Clone)]
 pub struct Keys(Arc<dyn Any + Send + Sync>);
 
@@ -53,13 +53,13 @@ impl Keys {
     }
 }
 
-/// Claims that a scheme has decoded.
+/// Claims decoded by a scheme.
 pub(super) type Prepared = Box<dyn Any + Send + Sync>;
 
-/// What [`Scheme`] can do with the registry and the signers that it was given.
+/// [`Scheme`] with the registry and signers it was given.
 ///
 /// # Panics
-/// All methods, if keys or prepared claims were made by another scheme: an environment holds one.
+/// In all methods, if keys or prepared claims come from another scheme: an environment holds only one.
 pub(super) trait Held: Send + Sync {
     fn abilities(&self) -> Abilities;
     fn cost(&self, op: Op, n: u64, m: u64) -> Cost;
@@ -148,7 +148,7 @@ impl<S: Scheme> With<S> {
 
 const OTHER_SCHEME: &str = "an environment holds the tables of one scheme";
 
-/// The same collection under a table of the scheme's own type.
+/// The same collection with a table of the scheme's own type.
 fn typed<'a, K: 'static>(of: &Bundled<'a, Keys>) -> Bundled<'a, K> {
     Bundled {
         keys: own(&*of.keys.0),

@@ -1,6 +1,5 @@
-//! Bytes of a job's result, and names of its inputs: what a child process sends back, and how an
-//! input that ended one is recognised. Signatures and key tables have none; they are made where the
-//! secrets are.
+//! Encoding of a job's result, and digests of its inputs: what a child process returns, and how an input that crashed
+//! one is recognised. Signatures and key tables have no encoding; they are made where the secrets are.
 
 use super::code::{
     INPUTS_MAX, evidence, list, put_bundle_entry, put_claim, put_evidence, put_part, put_statement,
@@ -15,7 +14,7 @@ const VERDICTS: u8 = 0;
 const EVIDENCE: u8 = 1;
 const BUNDLE: u8 = 2;
 
-/// Stands for [`Verdict::Valid`] where the index of the first bad claim would be.
+/// Used for [`Verdict::Valid`] in place of the index of the first bad claim.
 const VALID: u32 = u32::MAX;
 
 pub(super) fn encode(product: &Product) -> Option<Vec<u8>> {
@@ -76,8 +75,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Product, DecodeError> {
     Ok(product)
 }
 
-/// SHA-256 of what an input claims; the statement it stands under is part of it, and the key table by
-/// which it is judged.
+/// SHA-256 of the claims of an input, including the statement and the key table against which it is judged.
 pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
     let mut w = Writer::with_capacity(256);
     match work {

@@ -55,7 +55,7 @@ impl Work {
         Ok(Product::Verdicts(verdicts.collect()).into())
     }
 
-    /// The public verifier on evidence: one claim under the statement.
+    /// Runs the public verifier on evidence: one claim under the statement.
     fn verify_evidence(
         env: &Env,
         epoch: Epoch,
@@ -71,7 +71,7 @@ impl Work {
             .is_some_and(|keys| env.held.verify(keys, &claim, &env.secret, ctx) == [true])
     }
 
-    /// Checks produced evidence; on failure tells bad inputs from a fault of our own.
+    /// Checks produced evidence; on failure, distinguishes bad inputs from an internal fault.
     fn finish(
         &self,
         env: &Env,
@@ -85,7 +85,7 @@ impl Work {
                 return Err(TaskError::Stopped);
             }
             let bad = self.bad_inputs(env, ctx);
-            // A stopped search says nothing about the inputs.
+            // A stopped search gives no information about the inputs.
             if ctx.stopped() {
                 return Err(TaskError::Stopped);
             }

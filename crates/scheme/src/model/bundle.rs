@@ -1,14 +1,14 @@
-//! The model's evidence of several collections.
+//! The model's evidence for several collections.
 
 use super::scheme::{Model, ModelKeys, STEP, Subject, bytes_of, mixed};
 use crate::{Bundled, Bytes, SchemeError, Statement};
 
-/// Where the tag of a bundle begins.
+/// Start of the tag of a bundle.
 const BUNDLE: u64 = u64::MAX - 1;
 
 impl Model {
-    /// The only bytes that verify for a bundle: a tag over the evidence that each of its collections
-    /// would have, in their order.
+    /// The only bytes that verify for a bundle: a tag over the evidence that each of its
+    /// collections would have, in order.
     pub(super) fn bundle_evidence(
         &self,
         collections: &[Bundled<'_, ModelKeys>],
@@ -34,7 +34,7 @@ impl Model {
         Some(self.padded(&head, self.bundle_bytes(max)))
     }
 
-    /// Bytes of a bundle, whatever is in it.
+    /// Size of a bundle, whatever its contents.
     pub(super) fn bundle_bytes(&self, max: u16) -> usize {
         self.table().merged_bytes(max.into()) as usize
     }

@@ -1,15 +1,15 @@
-//! Cost tables of codes: what a broadcast's coding work takes on a machine.
+//! Cost tables of codes: the cost of a broadcast's coding work on a host.
 //!
-//! A code has no keys, signatures or evidence, so its table is one of its own and not a part of a
-//! [`CostTable`](super::CostTable); the form of a row, the order and the interpolation are the same.
+//! A code has no keys, signatures or evidence, so it has a separate table that is not part of a
+//! [`CostTable`](super::CostTable). The row format, order and interpolation are the same.
 
 use super::rows::{self, Row};
 use super::table::{FigureKind, TableError};
 use crate::Cost;
 use serde::{Deserialize, Serialize};
 
-/// Work of a code; m is always the bytes of the payload. What depends on the length of a chunk whose number
-/// is not n (verification, combinations) is that of the cut of `Cut::auto`.
+/// Work of a code; m is always the payload size in bytes. Costs that depend on the length of a chunk whose number is
+/// not n (verification, combinations) are those of the cut of `Cut::auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeOp {
@@ -17,7 +17,7 @@ pub enum CodeOp {
     RlncCommit,
     /// Verify chunks of one broadcast in one batch; n = chunks.
     RlncVerify,
-    /// Draw one combination; n = rows combined, of as many chunks as the cut has, or more if they are.
+    /// Draw one combination; n = rows combined, of as many chunks as the cut has, or of n if n is larger.
     RlncRecode,
     /// Solve for the payload and check it; n = chunks.
     RlncDecode,
@@ -41,7 +41,7 @@ impl CodeOp {
         CodeOp::RsDecode,
     ];
 
-    /// The name in cost tables, traces and metrics.
+    /// Name in cost tables, traces and metrics.
     pub fn name(self) -> &'static str {
         match self {
             CodeOp::RlncCommit => "rlnc_commit",
@@ -54,8 +54,8 @@ impl CodeOp {
         }
     }
 
-    /// Whether n counts what is worked on. Else it is into how many pieces the payload is cut, and more of
-    /// them may take less.
+    /// Whether n counts the items processed. Otherwise it is the number of pieces that the payload is cut into, and
+    /// more of them may be cheaper.
     fn counts(self) -> bool {
         matches!(
             self,
@@ -64,11 +64,11 @@ impl CodeOp {
     }
 }
 
-/// Time and memory of an operation of a code; what n and m are says [`CodeOp`].
+/// Time and memory of a code operation; [`CodeOp`] defines n and m.
 pub type CodeCost = Row<CodeOp>;
 
 impl CodeCost {
-    /// Whether the work of this row is a part of that of the other one, or all of it.
+    /// Whether the work of this row is part of, or equal to, that of the other one.
     pub fn is_part_of(&self, other: &CodeCost) -> bool {
         let n = match self.op.counts() {
             true => self.n <= other.n,
@@ -78,15 +78,15 @@ impl CodeCost {
     }
 }
 
-/// Costs of coding on a machine, as `bench broadcast --emit-costs` writes them.
+/// Costs of coding on a host, as written by `bench broadcast --emit-costs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodeTable {
     /// Version of this format.
     pub schema: u32,
-    /// The machine, kernel and commit in words.
+    /// Description of the machine, kernel and commit.
     pub machine: String,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub kind: FigureKind,
     /// Times, ascending in (op, n, m).
     pub ops: Vec<CodeCost>,
@@ -96,15 +96,15 @@ impl CodeTable {
     /// Reads and checks a table.
     ///
     /// # Errors
-    /// [`TableError`] for bytes of another form, another version, too many rows or rows out of order.
+    /// [`TableError`] for bytes in another format, another version, too many rows or rows out of order.
     pub fn from_json(text: &str) -> Result<Self, TableError> {
         let table: CodeTable = serde_json::from_str(text)?;
         table.check()?;
         Ok(table)
     }
 
-    /// Checks version, number and order of rows; that each operation has a row for each of its n with each
-    /// of its m, and that no work takes less than a part of it.
+    /// Checks the version, number and order of rows, that each operation has a row for every combination of its n and
+    /// m, and that no work costs less than a part of it.
     ///
     /// # Errors
     /// [`TableError`].
@@ -142,7 +142,7 @@ mod tests {
     use crate::model::SCHEMA;
     use crate::model::rows::ROWS_MAX;
 
-    /// A nanosecond for ten bytes, and as many times a fifth more as are worked on.
+    /// A nanosecond for ten bytes, times one plus a fifth for each item processed.
     fn table() -> CodeTable {
         let row = |op, n, m| CodeCost {
             op,

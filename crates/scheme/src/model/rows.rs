@@ -1,10 +1,10 @@
-//! Rows of a cost table: what operations take at some sizes, and straight lines between them.
+//! Rows of a cost table: costs of operations at some sizes, with linear interpolation in between.
 
 use super::table::{SCHEMA, TableError};
 use crate::Cost;
 use serde::{Deserialize, Serialize};
 
-/// Rows of a table at most.
+/// Maximum number of rows in a table.
 pub(crate) const ROWS_MAX: usize = 4096;
 
 /// Time and memory of one operation at one size.
@@ -43,7 +43,7 @@ pub(super) fn check<O: Ord + Copy>(
     }
 }
 
-/// Cost of an operation: one line over m for each n of its rows, then a line over n. Nothing without rows.
+/// Cost of an operation: a line over m for each n of its rows, then a line over n. Zero without rows.
 pub(super) fn cost<O: Copy + PartialEq>(rows: &[Row<O>], op: O, n: u64, m: u64) -> Cost {
     let rows: Vec<&Row<O>> = rows.iter().filter(|row| row.op == op).collect();
     let read = |value: fn(&Row<O>) -> u64| {
@@ -60,10 +60,9 @@ pub(super) fn cost<O: Copy + PartialEq>(rows: &[Row<O>], op: O, n: u64, m: u64) 
     }
 }
 
-/// Straight lines between points (ascending in x), continued beyond both ends; a single point holds
-/// everywhere. Below the first point never less than its share, beyond the last never less than the last:
-/// a line that falls would reach 0, and work would be free. Integers only, so every platform charges the
-/// same.
+/// Straight lines between points (ascending in x), continued beyond both ends; a single point holds everywhere. Below
+/// the first point it is never less than its proportional share, beyond the last point never less than the last value:
+/// a falling line would reach 0, and work would be free. Uses only integers, so every platform charges the same.
 pub(super) fn interpolate(points: &[(u64, u64)], x: u64) -> u64 {
     let (a, b) = match points {
         [] => return 0,

@@ -1,6 +1,6 @@
-//! A scheme without cryptography: every object has the size of the table, every operation its
+//! A scheme without cryptography. Every object has the size given by the table, every operation its
 //! cost, and verdicts are exact because tags are recomputed. It protects nothing: anyone can
-//! compute any tag. It carries protocol tests and large simulations.
+//! compute any tag. It is used for protocol tests and large simulations.
 
 use super::{CostTable, TableError};
 use crate::{
@@ -12,13 +12,13 @@ use alphorn_types::{Assignment, Slot, Support, Validator};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The scheme that charges a cost table.
+/// A scheme that charges a cost table.
 #[derive(Clone, Debug)]
 pub struct Model {
     table: Arc<CostTable>,
 }
 
-/// The registry of the model: a count.
+/// The registry of the model: a number of validators.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRegistry {
     /// Number of validators.
@@ -38,13 +38,14 @@ pub struct ModelSigners {
     pub validators: u32,
 }
 
-/// Stands for a role where a ticket is drawn.
+/// Used in place of a role for drawing a ticket.
 const TICKET: u64 = u64::MAX;
-/// An odd number without pattern, the golden ratio: what distinguishes words before they are mixed.
+/// An odd number without a pattern, the golden ratio, to distinguish words before mixing.
 pub(super) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What is signed by many, mixed once for all of them. A tag is no digest: who looks for two alike finds
-/// them. It costs some nanoseconds, because simulations make as many as a network has signatures.
+/// A message signed by many, mixed once for all of them. A tag is not a digest: collisions are easy
+/// to find. It costs some nanoseconds, because simulations compute as many as a network has
+/// signatures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject(pub(super) u64);
 
@@ -58,7 +59,7 @@ impl Subject {
         Subject(words.fold(STEP, |state, word| mixed(state.wrapping_add(STEP) ^ word)))
     }
 
-    /// The tag of one who signs it.
+    /// The tag of one signer.
     fn tag(self, Validator(validator): Validator) -> [u64; 4] {
         let own = mixed(self.0 ^ u64::from(validator).wrapping_mul(STEP));
         [1, 2, 3, 4].map(|i: u64| mixed(own.wrapping_add(STEP.wrapping_mul(i))))
@@ -93,7 +94,7 @@ impl Model {
         })
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &CostTable {
         &self.table
     }
@@ -104,10 +105,10 @@ impl Model {
         object
     }
 
-    /// What all who sign a message in a role share.
+    /// The part shared by all signers of a message in a role.
     fn subject(&self, role: Role, slot: Slot, message: &[u8; 32]) -> Subject {
-        // A scheme with one-time keys signs over the slot; for the others it is not in the tag,
-        // so that a test which forgets it fails with one of the two.
+        // A scheme with one-time keys signs over the slot. For the others the slot is not in the
+        // tag, so that a test that forgets it fails with one of the two.
         let slot = if self.table.abilities.one_time {
             slot.0
         } else {
@@ -198,7 +199,7 @@ impl Model {
         })
     }
 
-    /// What a real scheme's sum would be: evidence that verifies if all inputs are genuine, and
+    /// The equivalent of a real scheme's sum: evidence that verifies if all inputs are genuine, and
     /// bytes that do not if one is not.
     fn sum(
         &self,

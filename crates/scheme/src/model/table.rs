@@ -1,4 +1,4 @@
-//! Cost tables: what each operation of a scheme takes, and how many bytes it makes.
+//! Cost tables: the cost of each operation of a scheme, and the sizes of its outputs.
 
 use super::rows::{self, ROWS_MAX, Row, interpolate};
 use crate::{Abilities, Cost, Form, Layer, Op, Overlap, Security};
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// Version of the JSON format.
 pub const SCHEMA: u32 = 1;
 
-/// Where a figure comes from.
+/// Source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureKind {
-    /// Measured by us on the machine named.
+    /// Measured by us on the named machine.
     Measured,
     /// Computed from a model.
     Modelled,
@@ -21,7 +21,7 @@ pub enum FigureKind {
 }
 
 impl FigureKind {
-    /// Its word, as files have it.
+    /// Its name in files.
     pub fn name(self) -> &'static str {
         match self {
             FigureKind::Measured => "measured",
@@ -31,10 +31,10 @@ impl FigureKind {
     }
 }
 
-/// Time and memory of an operation of a scheme; what n and m are says [`Op`].
+/// Time and memory of a scheme operation; [`Op`] defines n and m.
 pub type OpCost = Row<Op>;
 
-/// Bytes of evidence at one size.
+/// Size of evidence for one number of signers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvidenceBytes {
@@ -60,17 +60,17 @@ pub struct TableSizes {
     pub evidence: Vec<EvidenceBytes>,
 }
 
-/// Evidence of merged collections, where its cost is not that of a collection with as many signers.
+/// Evidence of merged collections, if its cost differs from that of a collection with as many signers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Merged {
-    /// Bytes of the evidence at most, whatever was merged.
+    /// Maximum size of the evidence in bytes, whatever was merged.
     pub bytes: u64,
-    /// Nanoseconds of one core to verify it, with the signatures that stand in its message.
+    /// Nanoseconds of one core to verify it, including the signatures in its message.
     pub verify_ns: u64,
 }
 
-/// Costs and sizes of a scheme on a machine: what the simulator charges and `explore` sweeps.
+/// Costs and sizes of a scheme on a host: charged by the simulator and swept by `explore`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostTable {
@@ -78,25 +78,25 @@ pub struct CostTable {
     pub schema: u32,
     /// Name of the scheme.
     pub scheme: String,
-    /// The machine, kernel and commit in words.
+    /// Description of the machine, kernel and commit.
     pub machine: String,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub kind: FigureKind,
-    /// What the scheme can do.
+    /// The abilities of the scheme.
     pub abilities: Abilities,
     /// Sizes on the wire.
     pub sizes: TableSizes,
-    /// What merged collections are; absent if they are like others.
+    /// Properties of merged collections; absent if they are like others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
     /// Times, ascending in (op, n, m).
     pub ops: Vec<OpCost>,
 }
 
-/// Why a cost table is refused.
+/// Why a cost table is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It is no JSON of this form.
+    /// It is not JSON of this form.
     #[error("cost table: {0}")]
     Json(serde_json::Error),
     /// Another version.
@@ -108,28 +108,28 @@ pub enum TableError {
     /// Rows out of order or twice.
     #[error("cost table: row {0} is not above the row before it in (op, n, m)")]
     Order(usize),
-    /// Rows of an operation that are not every n with every m.
+    /// The rows of an operation do not cover every combination of n and m.
     #[error("cost table: the rows of {0} are not each of its n with each of its m")]
     Product(&'static str),
-    /// More work takes less.
+    /// More work costs less.
     #[error("cost table: {op} of n = {n}, m = {m} takes less than a part of it")]
     Falls {
         /// The operation.
         op: &'static str,
         /// The first size.
         n: u64,
-        /// The second.
+        /// The second size.
         m: u64,
     },
     /// A layer has no evidence size.
     #[error("cost table has no evidence bytes for layer {0:?}")]
     NoEvidence(Layer),
-    /// A layer counts multiplicities that no support can hold.
+    /// A layer counts multiplicities that exceed those of a support.
     #[error("cost table: layer {layer:?} counts up to {max}, allowed 1 to {MULTIPLICITY_LIMIT}")]
     Multiplicity {
         /// The layer.
         layer: Layer,
-        /// Its greatest multiplicity.
+        /// Its maximum multiplicity.
         max: u8,
     },
     /// A size outside its range.
@@ -139,19 +139,19 @@ pub enum TableError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The least value allowed.
+        /// The minimum value.
         min: u64,
-        /// The greatest value allowed.
+        /// The maximum value.
         max: u64,
     },
 }
 
-/// Bytes that the model needs for its tags, so no object of it is shorter.
+/// Bytes that the model needs for its tags, so none of its objects is shorter.
 const OBJECT_BYTES_MIN: u64 = 33;
-/// Longest object that a table may declare.
+/// Maximum size of an object in a table.
 const OBJECT_BYTES_MAX: u64 = 16 << 20;
 
-// Its text says the cause already, so the cause is no source, which a chain of errors would say again.
+// Its text already includes the cause. The cause is no source, or an error chain would print it twice.
 impl From<serde_json::Error> for TableError {
     fn from(error: serde_json::Error) -> Self {
         TableError::Json(error)
@@ -159,8 +159,8 @@ impl From<serde_json::Error> for TableError {
 }
 
 impl CostTable {
-    /// A made-up table of round figures, for examples and tests: signatures of 96 bytes, evidence
-    /// that counts multiplicities, a microsecond an item. No figure of it is a measurement.
+    /// A made-up table of round figures, for examples and tests: signatures of 96 bytes, evidence that counts
+    /// multiplicities, a microsecond per item. None of its figures is a measurement.
     pub fn example() -> Self {
         let row = |op| {
             [1, 1000].map(|n| OpCost {
@@ -235,7 +235,7 @@ impl CostTable {
             }
         };
         let size = |what, value| within(what, value, OBJECT_BYTES_MIN);
-        // Keys of the model are numbers: no tag has to fit.
+        // Keys of the model are numbers: no tag needs to fit.
         within("public_key", self.sizes.public_key, 1)?;
         size("signature", self.sizes.signature)?;
         size("duty_signature", self.sizes.duty_signature)?;
@@ -262,13 +262,12 @@ impl CostTable {
         Ok(())
     }
 
-    /// Cost of an operation, interpolated; nothing where the table has no row of it.
+    /// Interpolated cost of an operation; zero if the table has no row for it.
     pub fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
         rows::cost(&self.ops, op, n, m)
     }
 
-    /// The table where a duty signature takes so long to verify: what a mesh verifies before it passes
-    /// something on.
+    /// Sets the verification time of a duty signature in the table: what a mesh verifies before forwarding a message.
     pub fn verifying(mut self, ns: u64) -> Self {
         self.ops.retain(|row| row.op != Op::DutyVerify);
         self.ops.push(OpCost {
@@ -282,7 +281,7 @@ impl CostTable {
         self
     }
 
-    /// Bytes of a merge of collections with `n` signers in all.
+    /// Size of a merge of collections with `n` signers in total, in bytes.
     pub fn merged_bytes(&self, n: u64) -> u64 {
         match self.merged {
             Some(merged) => merged.bytes,
@@ -298,8 +297,8 @@ impl CostTable {
         }
     }
 
-    /// Cost of a bundle of `n` collections with `m` signers in all: where the table has no row of it,
-    /// that of a merge of as many, and of its verification.
+    /// Cost of a bundle of `n` collections with `m` signers in total. If the table has no row for it, that of a merge
+    /// of as many, and of its verification.
     pub fn bundle_cost(&self, op: Op, n: u64, m: u64) -> Cost {
         if self.ops.iter().any(|row| row.op == op) {
             return self.cost(op, n, m);
@@ -313,7 +312,7 @@ impl CostTable {
         }
     }
 
-    /// Bytes of evidence over `n` signers.
+    /// Size of evidence over `n` signers, in bytes.
     pub fn evidence_bytes(&self, layer: Layer, n: u64) -> u64 {
         let points = self
             .sizes

@@ -124,8 +124,8 @@ fn too_many_levels_and_empty_groups_are_named() {
 }
 
 proptest! {
-    /// Units of each level follow each other without gaps, each is the union of its parts, and a
-    /// position is in exactly one.
+    /// Units of each level are contiguous, each is the union of its parts, and a position is in
+    /// exactly one.
     #[test]
     fn units_nest_and_tile(
         n in 1u32..5_000,

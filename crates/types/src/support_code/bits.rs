@@ -1,8 +1,8 @@
-//! One bit stream: least significant bit of the first byte first.
+//! A bit stream, starting with the least significant bit of the first byte.
 
 use crate::{Bitfield, DecodeError};
 
-/// Bits that [`BitReader::peek`] is sure to deliver, and the most that one call reads.
+/// Number of bits that [`BitReader::peek`] guarantees, and the maximum for one read.
 pub(super) const PEEK_BITS: u32 = 57;
 
 /// Appends bits to a byte vector.
@@ -13,7 +13,7 @@ pub(super) struct BitWriter {
     pending_bits: u32,
 }
 
-/// A state of a [`BitWriter`] to return to.
+/// A saved state of a [`BitWriter`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     bytes: usize,
@@ -71,14 +71,14 @@ impl BitWriter {
         }
     }
 
-    /// Forgets what was written after `mark`.
+    /// Discards everything written after `mark`.
     pub(super) fn rewind(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
         self.pending = mark.pending;
         self.pending_bits = mark.pending_bits;
     }
 
-    /// All bytes; the last one is filled with zero bits.
+    /// Returns all bytes; the last one is padded with zero bits.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let tail = self.pending.to_le_bytes();
         self.bytes
@@ -99,17 +99,17 @@ impl<'a> BitReader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Bits read so far.
+    /// Number of bits read so far.
     pub(super) const fn at_bits(&self) -> usize {
         self.at
     }
 
-    /// Bits not yet read.
+    /// Number of bits not yet read.
     pub(super) const fn left_bits(&self) -> usize {
         self.bytes.len() * 8 - self.at
     }
 
-    /// The next bits, at least [`PEEK_BITS`] of them; zeros follow the end.
+    /// The next bits, at least [`PEEK_BITS`] of them, padded with zeros beyond the end.
     #[inline]
     pub(super) fn peek(&self) -> u64 {
         let rest = &self.bytes[self.at / 8..];
@@ -124,7 +124,7 @@ impl<'a> BitReader<'a> {
         word >> (self.at % 8)
     }
 
-    /// Passes over `count` bits.
+    /// Skips `count` bits.
     #[inline]
     pub(super) fn skip(&mut self, count: usize) -> Result<(), DecodeError> {
         self.need(count)?;
@@ -132,7 +132,7 @@ impl<'a> BitReader<'a> {
         Ok(())
     }
 
-    /// Refuses if fewer than `count` bits are left.
+    /// Errors if fewer than `count` bits are left.
     #[inline]
     pub(super) fn need(&self, count: usize) -> Result<(), DecodeError> {
         if count > self.left_bits() {
@@ -167,8 +167,8 @@ impl<'a> BitReader<'a> {
         Ok(Bitfield::from_words(words, len).expect("bits above the length were masked"))
     }
 
-    /// Ends the reading at the end of the current byte, whose unread bits must be zero; how many
-    /// bytes that are.
+    /// Ends reading at the end of the current byte, whose unread bits must be zero. Returns the
+    /// number of bytes read.
     pub(super) fn finish_byte(self) -> Result<usize, DecodeError> {
         let unread = (8 - self.at % 8) % 8;
         if self.peek() & ((1 << unread) - 1) != 0 {
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(reader.read(2), Ok(1));
         assert!(reader.clone().finish_byte().is_err());
         assert_eq!(reader.read(1), Ok(1));
-        // What follows in other bytes is somebody else's.
+        // The following bytes belong to another reader.
         assert_eq!(reader.clone().finish_byte(), Ok(1));
         assert_eq!(reader.read(5), Ok(0));
         assert_eq!(reader.finish_byte(), Ok(1));

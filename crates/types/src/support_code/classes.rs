@@ -1,12 +1,11 @@
-//! Classes of positions: the bits of a plane at the positions of a class, side by side.
+//! Classes of positions: the bits of a plane at the positions of a class, packed.
 
 use crate::Bitfield;
 
-/// The symbols of a class in the order of its positions, written as deviations from the majority.
+/// The symbols of a class in position order, as deviations from the majority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Class {
-    /// One bit for each position of the class: set where the symbol is the rarer one. At most
-    /// half are set.
+    /// One bit per position of the class, set if the symbol is the rarer one. At most half are set.
     pub(super) minority: Bitfield,
     /// Number of bits set in `minority`.
     pub(super) minority_count: usize,
@@ -15,7 +14,7 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// The symbols `plane` has at the positions of `mask`.
+    /// Extracts the symbols of `plane` at the positions of `mask`.
     pub(super) fn gather(plane: &Bitfield, mask: &Bitfield) -> Self {
         let len = mask.count_ones();
         let ones = plane.count_and(mask);
@@ -29,7 +28,7 @@ impl Class {
             let filled = pending_bits + positions.count_ones();
             if filled >= 64 {
                 words.push(pending);
-                // What did not fit; a shift by 64 has no value and nothing to carry.
+                // The overflow; a shift by 64 is undefined, and there is nothing to carry.
                 pending = dense.checked_shr(64 - pending_bits).unwrap_or(0);
             }
             pending_bits = filled % 64;
@@ -44,7 +43,7 @@ impl Class {
         }
     }
 
-    /// The class with these symbols.
+    /// Creates a class from its symbols.
     pub(super) fn from_symbols(symbols: Bitfield) -> Self {
         let ones = symbols.count_ones();
         let zeros = symbols.len() - ones;
@@ -74,7 +73,7 @@ impl Class {
         self.minority.len()
     }
 
-    /// Puts the symbols back to the positions of `mask` in `plane`, whose bits there are zero.
+    /// Writes the symbols back to the positions of `mask` in `plane`, whose bits there are zero.
     pub(super) fn scatter(&self, mask: &Bitfield, plane: &mut Bitfield) {
         let flip = if self.inverted { u64::MAX } else { 0 };
         let dense = self.minority.words();
@@ -95,11 +94,11 @@ impl Class {
     }
 }
 
-/// The steps of [`compress`] and [`expand`]: in step i the bits of `moves[i]` travel by 2^i.
+/// The steps of [`compress`] and [`expand`]: in step i the bits of `moves[i]` move by 2^i.
 ///
-/// "Hacker's Delight" (Warren), section 7-4: a bit of the mask travels by the number of zeros
-/// below it, one binary digit of that number at a time; the digits are parities, which a prefix
-/// exclusive-or finds for all bits at once.
+/// "Hacker's Delight" (Warren), section 7-4: a bit of the mask moves by the number of zeros below
+/// it, one binary digit of that number at a time. The digits are parities, found for all bits at
+/// once by a prefix exclusive-or.
 fn moves(mask: u64) -> [u64; 6] {
     let mut mask = mask;
     let mut zeros_below = !mask << 1;
@@ -116,7 +115,7 @@ fn moves(mask: u64) -> [u64; 6] {
     moves
 }
 
-/// The bits of `bits`, all inside `mask`, moved down side by side.
+/// Packs the bits of `bits`, all inside `mask`, into the low positions.
 fn compress(bits: u64, mask: u64) -> u64 {
     if bits == 0 || mask == u64::MAX {
         return bits;
@@ -129,7 +128,7 @@ fn compress(bits: u64, mask: u64) -> u64 {
     bits
 }
 
-/// The low bits of `bits` moved up to the positions of `mask`; inverse of [`compress`].
+/// Moves the low bits of `bits` to the positions of `mask`; inverse of [`compress`].
 fn expand(bits: u64, mask: u64) -> u64 {
     if mask == u64::MAX {
         return bits;

@@ -1,10 +1,10 @@
-//! What a code knows beside the support: cells and a reference.
+//! Context of a code in addition to the support: cells and a reference.
 
 use std::ops::Range;
 
 use crate::{Bitfield, Layout, Unit};
 
-/// What both sides know beforehand about who signs: it splits the positions into classes.
+/// Prior knowledge of both sides about who signs. It splits the positions into classes.
 ///
 /// All bitfields are over the positions of the support.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,17 +12,17 @@ pub enum Reference<'a> {
     /// Nothing: one class.
     #[default]
     None,
-    /// Two classes: the signers that the chain shows for an earlier slot, and the others.
+    /// Two classes: the signers recorded in the chain for an earlier slot, and the others.
     Chain(&'a Bitfield),
-    /// Six classes: the two of `Chain`, each by whether none, some or all of the collections
-    /// already exchanged on this link have the signer. For the simulator: a gossip network keeps
-    /// no order on its links.
+    /// Six classes: the two of `Chain`, each split by whether none, some or all of the collections
+    /// already exchanged on this link contain the signer. For the simulator only: a gossip network
+    /// does not preserve order on its links.
     Link {
         /// The reference of `Chain`.
         chain: &'a Bitfield,
         /// Signers of at least one exchanged collection.
         any: &'a Bitfield,
-        /// Signers of all exchanged collections; part of `any`.
+        /// Signers of all exchanged collections; a subset of `any`.
         all: &'a Bitfield,
     },
 }
@@ -49,7 +49,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// The positions of each class, in the order in which the classes are coded.
+    /// The positions of each class, in coding order.
     pub(super) fn masks(self, n: usize) -> impl Iterator<Item = Bitfield> + use<'a> {
         let count = match self {
             Self::None => 1,
@@ -79,7 +79,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Where the cells of a committee begin and end, in positions of the committee.
+/// The boundaries of a committee's cells, in positions of the committee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellBounds {
     /// S + 1 positions, from 0 to the length, ascending.

@@ -1,10 +1,10 @@
-//! What a code could reach at best: the entropy of the symbols in their classes.
+//! The lower bound of any code: the entropy of the symbols in their classes.
 
 use super::classes::Class;
 use super::planes::Sink;
 use crate::Bitfield;
 
-/// Adds up N·H(m/N) over the classes, and one bit for each flag.
+/// Sums N·H(m/N) over the classes, plus one bit per flag.
 #[derive(Default)]
 pub(super) struct EntropySink {
     pub(super) bits: f64,

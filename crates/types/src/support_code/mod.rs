@@ -14,7 +14,8 @@ use crate::{Bitfield, DecodeError, Reader, Support, Writer};
 
 pub use context::{CellBounds, Reference};
 
-/// Most bytes before the body: tag, info, length. A Rice code has no length, it ends itself.
+/// Maximum bytes before the body: tag, info, length. A Rice code has no length because it is
+/// self-delimiting.
 pub const HEADER_BYTES: usize = 6;
 
 const TAG_RAW_BITS: u8 = 0;
@@ -23,21 +24,21 @@ const TAG_SNAPPY: u8 = 2;
 const TAG_RICE: u8 = 16;
 const TAG_RANGE: u8 = 17;
 
-/// How a support is coded. A coding that is not shorter than the raw form gives way to it.
+/// How a support is coded. If a coding is not shorter than the raw form, the raw form is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Coding {
-    /// The planes as they are.
+    /// The planes, uncoded.
     Raw,
-    /// A raw block of Snappy around one plane, as Ethereum's gossip does it; for comparison only.
+    /// A raw Snappy block around one plane, as in Ethereum's gossip; for comparison only.
     Snappy,
-    /// Golomb-Rice codes of the gaps between the rarer symbols: the coding of the wire.
+    /// Golomb-Rice codes of the gaps between the rarer symbols: the coding used on the wire.
     #[default]
     Rice,
     /// An adaptive range coder over the same classes: a yardstick, too slow for the wire.
     Range,
 }
 
-/// Everything that fixes the bytes of a support: sender and receiver must agree on it.
+/// All parameters that determine the bytes of a support. Sender and receiver must agree on them.
 ///
 /// Under one `SupportCode` each support has exactly one code, and only that one is accepted.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +50,13 @@ pub struct SupportCode<'a> {
 }
 
 impl<'a> SupportCode<'a> {
-    /// The code of supports over the positions of `cells`, with multiplicities up to
+    /// Creates the code of supports over the positions of `cells`, with multiplicities up to
     /// `multiplicity_max`.
     ///
     /// # Panics
     ///
-    /// If `multiplicity_max` is 0 or above [`MULTIPLICITY_LIMIT`], or a bitfield of `reference`
-    /// has another length than the cells, or `all` of a link is not part of `any`.
+    /// If `multiplicity_max` is 0 or above [`MULTIPLICITY_LIMIT`], a bitfield of `reference`
+    /// differs in length from the cells, or `all` of a link is not a subset of `any`.
     #[must_use]
     pub fn new(
         coding: Coding,
@@ -76,11 +77,11 @@ impl<'a> SupportCode<'a> {
         }
     }
 
-    /// The code of `support`, header included.
+    /// Encodes `support`, header included.
     ///
     /// # Panics
     ///
-    /// If the support has another length than the cells, or a multiplicity above the bound.
+    /// If the support differs in length from the cells, or has a multiplicity above the bound.
     #[must_use]
     pub fn encode(&self, support: &Support) -> Vec<u8> {
         assert_eq!(support.len(), self.len(), "length of a support");
@@ -116,11 +117,11 @@ impl<'a> SupportCode<'a> {
         writer.into_vec()
     }
 
-    /// The support that `bytes` is the code of.
+    /// Decodes a support.
     ///
     /// # Errors
     ///
-    /// If the bytes are not exactly what [`SupportCode::encode`] gives for a support.
+    /// If the bytes are not exactly what [`SupportCode::encode`] returns for a support.
     pub fn decode(&self, bytes: &[u8]) -> Result<Support, DecodeError> {
         let mut reader = Reader::new(bytes);
         let support = self.decode_prefix(&mut reader)?;
@@ -128,7 +129,7 @@ impl<'a> SupportCode<'a> {
         Ok(support)
     }
 
-    /// As [`SupportCode::decode`], from the front of a message; the code ends itself.
+    /// As [`SupportCode::decode`], from the front of a message; the code is self-delimiting.
     ///
     /// # Errors
     ///
@@ -155,8 +156,8 @@ impl<'a> SupportCode<'a> {
         Ok(support)
     }
 
-    /// The support of a Rice body, which is shorter than the raw one and ends where its gaps end.
-    /// Whatever could be written otherwise is refused where it is read.
+    /// Decodes a Rice body, which is shorter than the raw one and ends with its last gap.
+    /// Alternative encodings are rejected while reading.
     fn decode_rice(
         &self,
         reader: &mut Reader<'_>,
@@ -172,7 +173,7 @@ impl<'a> SupportCode<'a> {
         Ok(support)
     }
 
-    /// The support of a body behind a length, and the body.
+    /// Decodes a support whose body has a length prefix; returns both.
     fn decode_long<'b>(
         &self,
         reader: &mut Reader<'b>,
@@ -200,14 +201,14 @@ impl<'a> SupportCode<'a> {
         Ok((support, body))
     }
 
-    /// Bits that no code with these classes can beat on average: the entropy of the symbols of
-    /// `support` in their classes, and one bit a cell for each plane above the first.
+    /// Number of bits that no code with these classes can beat on average: the entropy of the
+    /// symbols of `support` in their classes, plus one bit per cell for each plane above the first.
     ///
     /// Floating point, for reports only.
     ///
     /// # Panics
     ///
-    /// If the support has another length than the cells.
+    /// If the support differs in length from the cells.
     #[must_use]
     pub fn entropy_bits(&self, support: &Support) -> f64 {
         assert_eq!(support.len(), self.len(), "length of a support");
@@ -220,7 +221,7 @@ impl<'a> SupportCode<'a> {
         self.cells.len()
     }
 
-    /// Bytes of the raw body of `planes_count` planes, which a shorter coding must beat.
+    /// Size of the raw body of `planes_count` planes, which a shorter coding must beat.
     fn raw_bytes(&self, planes_count: usize) -> usize {
         planes_count * self.len().div_ceil(8)
     }
@@ -229,7 +230,7 @@ impl<'a> SupportCode<'a> {
         self.cells.count()
     }
 
-    /// The tag and body of a coding other than raw, whether shorter or not.
+    /// Tag and body of a coding other than raw, whether shorter or not.
     fn encode_short(&self, support: &Support) -> Option<(u8, Vec<u8>)> {
         let (n, raw_bytes) = (self.len(), self.raw_bytes(support.planes_count()));
         match self.coding {
@@ -267,8 +268,8 @@ impl<'a> SupportCode<'a> {
         Ok(())
     }
 
-    /// Refuses a second encoding of the same content: message identities cover bytes. A Rice code
-    /// is checked where it is read, all other forms by encoding once more.
+    /// Rejects a second encoding of the same content: message identities cover bytes. A Rice code
+    /// is checked while reading, all other forms by encoding again.
     fn check_canonical(
         &self,
         support: &Support,
@@ -287,7 +288,7 @@ impl<'a> SupportCode<'a> {
         }
     }
 
-    /// One bit for each cell: whether most positions of `below` in it are in `plane`.
+    /// One bit per cell: whether most positions of `below` in it are in `plane`.
     fn majorities(&self, plane: &Bitfield, below: &Bitfield) -> Bitfield {
         let mut majorities = Bitfield::new(self.cells_count());
         for (cell, range) in self.cells.ranges().enumerate() {
@@ -310,8 +311,8 @@ impl<'a> SupportCode<'a> {
     }
 }
 
-/// The most bytes that the code of a support over `n` positions can have, header included: no
-/// coding is longer than the raw form.
+/// Maximum size of the code of a support over `n` positions, header included: no coding is longer
+/// than the raw form.
 ///
 /// # Panics
 ///
@@ -321,11 +322,11 @@ pub fn code_bytes_max(n: usize, multiplicity_max: u8) -> usize {
     HEADER_BYTES + planes_max(multiplicity_max) * n.div_ceil(8)
 }
 
-/// The code of `support` as one cell, with any multiplicity and `reference` as chain context.
+/// Encodes `support` as one cell, with any multiplicity and `reference` as chain context.
 ///
 /// # Panics
 ///
-/// If `reference` is not as long as `support`.
+/// If `reference` differs in length from `support`.
 #[must_use]
 pub fn encode(support: &Support, coding: Coding, reference: Option<&Bitfield>) -> Vec<u8> {
     let cells = one_cell(support.len());
@@ -333,10 +334,10 @@ pub fn encode(support: &Support, coding: Coding, reference: Option<&Bitfield>) -
     SupportCode::new(coding, MULTIPLICITY_LIMIT, &cells, reference).encode(support)
 }
 
-/// The support over `n` positions, as one cell, that `bytes` is the raw or Rice code of.
+/// Decodes a raw or Rice code of a support over `n` positions, as one cell.
 ///
-/// Raw is accepted even where Rice is shorter: the sender may have chosen [`Coding::Raw`]. Where
-/// one support must have one code, use [`SupportCode`].
+/// Raw is accepted even if Rice is shorter: the sender may have chosen [`Coding::Raw`]. If a
+/// support must have only one code, use [`SupportCode`].
 ///
 /// # Errors
 ///
@@ -344,7 +345,8 @@ pub fn encode(support: &Support, coding: Coding, reference: Option<&Bitfield>) -
 ///
 /// # Panics
 ///
-/// If `multiplicity_max` is 0 or above [`MULTIPLICITY_LIMIT`], or `reference` is not `n` long.
+/// If `multiplicity_max` is 0 or above [`MULTIPLICITY_LIMIT`], or `reference` does not have length
+/// `n`.
 pub fn decode(
     bytes: &[u8],
     n: usize,
@@ -357,7 +359,7 @@ pub fn decode(
     Ok(support)
 }
 
-/// As [`decode`], from the front of a message; the code ends itself.
+/// As [`decode`], from the front of a message; the code is self-delimiting.
 ///
 /// # Errors
 ///
@@ -385,7 +387,7 @@ fn one_cell(n: usize) -> CellBounds {
     CellBounds::one(u32::try_from(n).expect("a layout has at most 2^22 positions"))
 }
 
-/// Binary planes that multiplicities up to `multiplicity_max` can need.
+/// Number of binary planes that multiplicities up to `multiplicity_max` can need.
 fn planes_max(multiplicity_max: u8) -> usize {
     assert!(
         (1..=MULTIPLICITY_LIMIT).contains(&multiplicity_max),

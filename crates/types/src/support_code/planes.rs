@@ -1,20 +1,20 @@
-//! Multiplicities as unary planes, and the classes of each plane: what all context codings share.
+//! Multiplicities as unary planes, and the classes of each plane: shared by all context codings.
 //!
-//! Plane u_j holds \[m >= j\] at the positions of u_(j-1); u_0 is all positions. The walk over the
-//! planes is written once for encoders ([`write`]) and once for decoders ([`read`]); how a class
-//! becomes bits is the coding's.
+//! Plane u_j holds \[m >= j\] at the positions of u_(j-1); u_0 is all positions. The traversal of
+//! the planes is written once for encoders ([`write`]) and once for decoders ([`read`]). The coding
+//! determines how a class is converted to bits.
 
 use super::SupportCode;
 use super::classes::Class;
 use crate::{Bitfield, DecodeError, Support};
 
-/// Takes the parts of a support in the order in which they are coded.
+/// Receives the parts of a support in coding order.
 pub(super) trait Sink {
-    /// Bits without a model, one for each cell.
+    /// Bits without a model, one per cell.
     fn flags(&mut self, flags: &Bitfield);
-    /// The symbols of a class, which is not empty.
+    /// The symbols of a non-empty class.
     fn class(&mut self, class: &Class);
-    /// True once the parts so far are so long that the rest cannot matter.
+    /// True once the parts so far are so long that the rest does not matter.
     fn is_full(&self) -> bool {
         false
     }
@@ -28,12 +28,12 @@ pub(super) trait Source {
     fn class(&mut self, len: usize) -> Result<Class, DecodeError>;
 }
 
-/// Unary planes that `planes_count` binary planes can need.
+/// Number of unary planes that `planes_count` binary planes can need.
 fn unary_max(planes_count: usize) -> u8 {
     (1 << planes_count) - 1
 }
 
-/// Hands the planes of `support` to `sink`.
+/// Passes the planes of `support` to `sink`.
 pub(super) fn write(support: &Support, code: &SupportCode<'_>, sink: &mut impl Sink) {
     let mut below = support.signers();
     for mask in code.reference.masks(support.len()) {
@@ -55,7 +55,7 @@ pub(super) fn write(support: &Support, code: &SupportCode<'_>, sink: &mut impl S
     }
 }
 
-/// Puts a support of `planes_count` binary planes together from the parts of `source`.
+/// Builds a support of `planes_count` binary planes from the parts of `source`.
 pub(super) fn read(
     planes_count: usize,
     code: &SupportCode<'_>,

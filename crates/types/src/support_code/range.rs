@@ -1,19 +1,19 @@
-//! An adaptive binary range coder: the yardstick for what a better model could save.
+//! An adaptive binary range coder: a benchmark for the savings of a better model.
 //!
-//! Each class has its own counts; the probability of a one is (ones + 0.4)/(seen + 0.8), in
-//! sixteen bits by integer division. The coder is the byte-wise one of Martin ("Range encoding",
-//! 1979) with carries, on 32 bits. It codes every position, so it is far slower than gaps.
+//! Each class has its own counts. The probability of a one is (ones + 0.4)/(seen + 0.8), in sixteen
+//! bits by integer division. The coder is the byte-wise one of Martin ("Range encoding", 1979) with
+//! carries, on 32 bits. It codes every position, so it is far slower than gaps.
 
 use super::classes::Class;
 use super::planes::{Sink, Source};
 use crate::{Bitfield, DecodeError};
 
-/// Bits of a probability.
+/// Bits per probability.
 const PROBABILITY_BITS: u32 = 16;
-/// Below this the range is widened by a byte, so that each part of it stays at least 2^8.
+/// Below this the range is extended by a byte, so that each part of it stays at least 2^8.
 const RANGE_MIN: u32 = 1 << 24;
 
-/// Counts of a class, and the probability that they give.
+/// Counts of a class, and the resulting probability.
 #[derive(Clone, Copy, Default)]
 struct Model {
     ones: u32,
@@ -21,7 +21,7 @@ struct Model {
 }
 
 impl Model {
-    /// The part of `range` that belongs to a one: not empty, and not all.
+    /// The part of `range` assigned to a one: not empty, and not all.
     fn share(&self, range: u32) -> u32 {
         let (ones, seen) = (u64::from(self.ones), u64::from(self.seen));
         let probability = ((5 * ones + 2) << PROBABILITY_BITS) / (5 * seen + 4);
@@ -49,7 +49,8 @@ pub(super) struct RangeSink {
 }
 
 impl RangeSink {
-    /// A sink that is full after `limit_bytes`; a class of up to `n` positions may go beyond.
+    /// Creates a sink that is full after `limit_bytes`; a class of up to `n` positions may exceed
+    /// it.
     pub(super) fn new(limit_bytes: usize, n: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(limit_bytes + n.div_ceil(8)),
@@ -59,9 +60,9 @@ impl RangeSink {
         }
     }
 
-    /// The bytes; zeros at the end are left out, for a reader sees zeros there anyway.
+    /// Returns the bytes. Trailing zeros are omitted, since a reader sees zeros there anyway.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        // The number in low..low + range with the most zeros at its end: range is above 2^24.
+        // The number in low..low + range with the most trailing zeros: range is above 2^24.
         self.advance(RANGE_MIN - 1);
         self.bytes.push((self.low >> 24) as u8);
         while self.bytes.last() == Some(&0) {
@@ -120,7 +121,7 @@ impl Sink for RangeSink {
     }
 }
 
-/// Reads what [`RangeSink`] wrote. Any bytes give symbols; the caller encodes them again and
+/// Reads what [`RangeSink`] wrote. Any bytes decode to symbols; the caller re-encodes them and
 /// compares.
 pub(super) struct RangeSource<'a> {
     rest: std::slice::Iter<'a, u8>,

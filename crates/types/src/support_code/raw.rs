@@ -1,9 +1,9 @@
-//! Planes as they are, and the raw block of Snappy around one plane for comparison.
+//! Uncoded planes, and the raw Snappy block around one plane for comparison.
 
 use super::{TAG_RAW_BITS, TAG_RAW_PLANES, not_canonical};
 use crate::{Bitfield, DecodeError, Reader, Support};
 
-/// The tag and the body of the raw form.
+/// Tag and body of the raw form.
 pub(super) fn encode(support: &Support) -> (u8, Vec<u8>) {
     let tag = match support.planes_count() {
         1 => TAG_RAW_BITS,
@@ -13,7 +13,7 @@ pub(super) fn encode(support: &Support) -> (u8, Vec<u8>) {
     (tag, body.collect())
 }
 
-/// The support over `n` positions of the raw body of `planes_count` planes.
+/// Decodes the raw body of `planes_count` planes into a support over `n` positions.
 pub(super) fn decode(body: &[u8], n: usize, planes_count: usize) -> Result<Support, DecodeError> {
     let mut reader = Reader::new(body);
     let planes = (0..planes_count)
@@ -26,14 +26,14 @@ pub(super) fn decode(body: &[u8], n: usize, planes_count: usize) -> Result<Suppo
     Support::from_planes(planes).ok_or(not_canonical("number of planes of a support code"))
 }
 
-/// The bits of one plane as a raw block of Snappy.
+/// Encodes the bits of one plane as a raw Snappy block.
 pub(super) fn snappy(bits: &Bitfield) -> Option<Vec<u8>> {
     snap::raw::Encoder::new()
         .compress_vec(&bits.to_bytes())
         .ok()
 }
 
-/// The plane of `n` bits of a raw block of Snappy, whose announced length is checked first.
+/// Decodes a plane of `n` bits from a raw Snappy block, after checking its announced length.
 pub(super) fn unsnappy(body: &[u8], n: usize) -> Result<Bitfield, DecodeError> {
     let what = "Snappy block of a support code";
     let len = snap::raw::decompress_len(body).map_err(|_| not_canonical(what))?;

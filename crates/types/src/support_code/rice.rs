@@ -1,11 +1,12 @@
-//! Golomb-Rice codes of the gaps between the rarer symbols of a class: the coding of the wire.
+//! Golomb-Rice codes of the gaps between the rarer symbols of a class: the coding used on the wire.
 
 use super::bits::{BitReader, BitWriter, PEEK_BITS};
 use super::classes::Class;
 use super::planes::{Sink, Source};
 use crate::{Bitfield, DecodeError};
 
-/// The Rice parameter k for `minority` > 0 rarer symbols among `len`; derived, so not sent.
+/// The Rice parameter k for `minority` > 0 rarer symbols among `len`. It is derived, so it is not
+/// sent.
 ///
 /// k = 0 if t = 0, else 1 + ⌊log2 t⌋ with t = ⌊31536·(2·len - minority) / (131072·minority)⌋,
 /// which is ln(golden ratio) x (mean gap + 1/2): the best k for a geometric distribution (Kiely,
@@ -21,15 +22,15 @@ const fn digits(value: usize) -> u32 {
     usize::BITS - value.leading_zeros()
 }
 
-/// How the head of a class of a given length is written.
+/// Encoding of the head of a class of a given length.
 ///
-/// It begins with the number of digits of the count of rarer symbols, in the fewest bits that hold
-/// every such number and one more value, which says that plain symbols follow. For the few per
-/// cent of a slot that differ from the last one, a count so takes 10 or 11 bits where whole bytes
-/// would take 16, and the choice of the form nothing.
+/// It starts with the number of digits of the count of rarer symbols, in the fewest bits that hold
+/// every such number and one more value, which announces plain symbols. For the few per cent of a
+/// slot that differ from the previous one, a count thus takes 10 or 11 bits where whole bytes would
+/// take 16, and the choice of the form costs nothing.
 #[derive(Clone, Copy)]
 struct Head {
-    /// The value that announces plain symbols: one more than a count can have digits.
+    /// The value that announces plain symbols: one more than the maximum number of digits.
     plain: u32,
     /// Bits of that first field.
     bits: u32,
@@ -45,13 +46,13 @@ impl Head {
     }
 }
 
-/// Bits of a count behind its number of digits: all digits but the first, and which symbol is the
+/// Bits of a count after its number of digits: all digits except the first, and which symbol is the
 /// rarer one.
 const fn count_bits(count: usize) -> usize {
     digits(count).saturating_sub(1) as usize + 1
 }
 
-/// True if gaps are shorter than plain symbols for this class; the one rule of both directions.
+/// True if gaps are shorter than plain symbols for this class. Both directions use this rule.
 fn gaps_are_shorter(class: &Class) -> bool {
     let head_bits = count_bits(class.minority_count);
     if class.minority_count == 0 {
@@ -70,8 +71,7 @@ fn gaps_are_shorter(class: &Class) -> bool {
     fixed + (quotients as usize) < class.len()
 }
 
-/// Calls `visit` with the number of zeros in front of each bit that is set, counted from the bit
-/// set before it.
+/// Calls `visit` with the number of zeros before each set bit, counted from the previous set bit.
 #[inline]
 fn for_each_gap(bits: &Bitfield, mut visit: impl FnMut(u64)) {
     // Position of the first bit after the last one visited, and of the current word.
@@ -88,14 +88,15 @@ fn for_each_gap(bits: &Bitfield, mut visit: impl FnMut(u64)) {
     }
 }
 
-/// Writes classes as gaps into one bit stream.
+/// Writes classes as gaps to one bit stream.
 pub(super) struct RiceSink {
     bits: BitWriter,
     limit_bits: usize,
 }
 
 impl RiceSink {
-    /// A sink that is full after `limit_bytes`; a class of up to `n` positions may go beyond.
+    /// Creates a sink that is full after `limit_bytes`; a class of up to `n` positions may exceed
+    /// it.
     pub(super) fn new(limit_bytes: usize, n: usize) -> Self {
         Self {
             bits: BitWriter::with_capacity(limit_bytes + n.div_ceil(8)),
@@ -107,7 +108,8 @@ impl RiceSink {
         self.bits.finish()
     }
 
-    /// Digits of the count, the digits without the first one, the rarer symbol.
+    /// Writes the number of digits of the count, its digits without the first one, and the rarer
+    /// symbol.
     fn count(&mut self, class: &Class, head: Head) {
         let count = class.minority_count;
         let digits = digits(count);
@@ -146,8 +148,8 @@ impl Sink for RiceSink {
         self.bits.put_bitfield(flags);
     }
 
-    /// Writes the gaps, and takes them back where they turn out not to be shorter: almost every
-    /// class is written once, without a pass to find its length.
+    /// Writes the gaps, and undoes them if they are not shorter: almost every class is written
+    /// once, without an extra pass to find its length.
     fn class(&mut self, class: &Class) {
         let mark = self.bits.mark();
         let k = match class.minority_count {
@@ -173,7 +175,7 @@ impl Sink for RiceSink {
     }
 }
 
-/// Reads what [`RiceSink`] wrote, and refuses everything else.
+/// Reads what [`RiceSink`] wrote, and rejects everything else.
 pub(super) struct RiceSource<'a> {
     bits: BitReader<'a>,
 }
@@ -185,12 +187,13 @@ impl<'a> RiceSource<'a> {
         }
     }
 
-    /// Bytes that were read, the last of them up to its end: its unused bits must be zero.
+    /// Number of bytes read. The unused bits of the last one must be zero.
     pub(super) fn finish(self) -> Result<usize, DecodeError> {
         self.bits.finish_byte()
     }
 
-    /// The count of rarer symbols of a class of `len` positions, or none if plain symbols follow.
+    /// Reads the count of rarer symbols of a class of `len` positions; none if plain symbols
+    /// follow.
     fn count(&mut self, len: usize) -> Result<Option<usize>, DecodeError> {
         let head = Head::new(len);
         let digits = self.bits.read(head.bits)? as u32;
@@ -216,7 +219,7 @@ impl<'a> RiceSource<'a> {
         Ok(Some(count))
     }
 
-    /// The gap that comes next, at most `max`, whatever its length: the rare case.
+    /// Reads the next gap, at most `max`, of any length: the rare case.
     #[cold]
     fn long_gap(&mut self, k: u32, max: u64) -> Result<u64, DecodeError> {
         let mut quotient = 0;
@@ -239,7 +242,7 @@ impl<'a> RiceSource<'a> {
         Ok(gap)
     }
 
-    /// The positions of `count` rarer symbols among `len`.
+    /// Reads the positions of `count` rarer symbols among `len`.
     fn minority(&mut self, len: usize, count: usize) -> Result<Bitfield, DecodeError> {
         let mut words = vec![0; len.div_ceil(64)];
         let k = match count {
@@ -249,12 +252,12 @@ impl<'a> RiceSource<'a> {
         if count > 0 && k == 0 {
             return Err(not_shortest());
         }
-        // What no form can hold costs no work.
+        // Input too short for any form costs no work.
         self.bits.need(count * (k as usize + 1))?;
         let len = len as u64;
         let (mut left, mut next) = (count, 0);
         while left > 0 {
-            // All gaps that are whole inside one window, then at most one that is not.
+            // All gaps entirely inside one window, then at most one that is not.
             let mut window = self.bits.peek();
             let mut used = 0;
             while left > 0 {

@@ -89,7 +89,8 @@ fn raw_codes_have_one_form() {
             max: 1
         })
     );
-    // An empty top plane, the planes form of one plane, padding, a context, a cut, a tail.
+    // An empty top plane, the multi-plane form of one plane, padding, a context, a truncation, a
+    // tail.
     for bad in [
         &[1, 0x20, 2, 0, 0, 0, 0b101, 0][..],
         &[1, 0x10, 1, 0, 0, 0, 0b101],
@@ -192,8 +193,8 @@ fn cells_of_any_shape_round_trip() {
     }
 }
 
-/// Every change of one bit gives a refusal or another support, which has that very code; every
-/// cut and every tail is refused.
+/// Every single-bit change gives an error or another support with that very code. Every truncation
+/// and every tail is rejected.
 fn attack(code: &SupportCode<'_>, support: &Support) {
     let bytes = code.encode(support);
     for bit in 0..bytes.len() * 8 {
@@ -208,7 +209,7 @@ fn attack(code: &SupportCode<'_>, support: &Support) {
     for cut in 0..bytes.len() {
         assert!(code.decode(&bytes[..cut]).is_err());
         if has_length && cut >= super::HEADER_BYTES {
-            // A cut that the length field agrees with.
+            // A truncation consistent with the length field.
             let mut shorter = bytes[..cut].to_vec();
             shorter[2..6].copy_from_slice(&((cut - 6) as u32).to_le_bytes());
             if let Ok(other) = code.decode(&shorter) {
@@ -219,7 +220,7 @@ fn attack(code: &SupportCode<'_>, support: &Support) {
     let mut longer = bytes.clone();
     longer.push(0);
     assert!(code.decode(&longer).is_err());
-    // In a message something follows, and nothing of it is touched.
+    // In a message more data follows, and none of it is touched.
     let mut reader = Reader::new(&longer);
     assert_eq!(code.decode_prefix(&mut reader).as_ref(), Ok(support));
     assert_eq!(reader.rest(), [0]);
@@ -307,7 +308,7 @@ fn counts_and_quotients_at_the_limits_are_refused() {
         rice_body(n, 1, 1, &head(15, 0)),
         Err(DecodeError::NotCanonical { .. })
     ));
-    // A thousand rarer symbols and no bits for them.
+    // A thousand rarer symbols without bits for them.
     assert!(matches!(
         rice_body(n, 1, 1, &head(10, 1_000 - 512)),
         Err(DecodeError::Truncated { .. })
@@ -321,7 +322,8 @@ fn counts_and_quotients_at_the_limits_are_refused() {
             })
         );
     }
-    // Symbols where gaps are shorter, and symbols that would make the code as long as the raw one.
+    // Plain symbols when gaps are shorter, and plain symbols that would make the code as long as
+    // the raw one.
     let mut symbols = vec![0; 4_097];
     symbols[0] = 16;
     assert!(rice_body(n, 1, 1, &symbols).is_err());
@@ -350,7 +352,7 @@ fn counts_and_quotients_at_the_limits_are_refused() {
 fn an_announced_length_allocates_nothing() {
     let cells = committee();
     let code = SupportCode::new(Coding::Snappy, 1, &cells, Reference::None);
-    // A block that says it holds 2^32 - 1 bytes.
+    // A block that claims to hold 2^32 - 1 bytes.
     let bomb = [2, 0x10, 5, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert_eq!(
         code.decode(&bomb),
@@ -383,7 +385,7 @@ fn only_the_agreed_coding_and_context_are_accepted() {
             assert_eq!(bytes_of_chain, bytes);
         }
     }
-    // Another reference: refused, or another support with that very code.
+    // Another reference: an error, or another support with that very code.
     let mut other = chain.clone();
     other.toggle(&random.bits(1 << 15, 1_000));
     let bytes =
@@ -490,7 +492,7 @@ proptest! {
     }
 }
 
-/// Bytes of `collections` in KiB for 32 such committees, each collection a message of its own.
+/// Size of `collections` in KiB for 32 such committees, with each collection in a separate message.
 fn slot_kib(coding: Coding, collections: &[Bitfield], chain: Option<&Bitfield>, link: bool) -> f64 {
     let n = collections[0].len();
     let cells = CellBounds::one(n as u32);

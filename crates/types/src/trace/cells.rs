@@ -1,4 +1,4 @@
-//! How far the votes of a slot are, cell by cell: counts that become `cells` lines.
+//! Progress of the votes of a slot by cell: counts that become `cells` lines.
 
 use super::{CELLS_PER_LINE_MAX, Event, Percents};
 use crate::{Bitfield, Cell, Layout};
@@ -11,20 +11,20 @@ struct Counts {
     collected: u32,
 }
 
-/// The votes of one slot in all cells, and what of them was told.
+/// The votes of one slot in all cells, and the part already reported.
 ///
-/// Whoever tells of a slot, a node or a simulation, counts here, so that both mean the same: what stands in an
-/// aggregate was seen, and what stands in a collection was aggregated.
+/// Both nodes and simulations count here, so that the figures mean the same: a vote in an aggregate was seen, and a
+/// vote in a collection was aggregated.
 #[derive(Clone, Debug)]
 pub struct CellCounts {
     layout: Layout,
     cells: Vec<Counts>,
-    /// Percentages that were told last.
+    /// Percentages last reported.
     told: Vec<[u8; 3]>,
 }
 
 impl CellCounts {
-    /// No votes in the cells of a layout; that is known to whoever reads.
+    /// Starts without votes in the cells of a layout, a state that every reader assumes.
     #[must_use]
     pub fn new(layout: Layout) -> Self {
         let cells = layout.cells_count() as usize;
@@ -35,7 +35,7 @@ impl CellCounts {
         }
     }
 
-    /// Begins anew, with another slot.
+    /// Starts again, for another slot.
     pub fn clear(&mut self) {
         self.cells.fill(Counts::default());
         self.told.fill([0; 3]);
@@ -50,28 +50,29 @@ impl CellCounts {
         self.cells.get_mut(at)
     }
 
-    /// One more vote was seen. A cell that is none is passed over, here and below.
+    /// Counts one more seen vote. Here and below, an invalid cell is ignored.
     pub fn see(&mut self, cell: Cell) {
         if let Some(counts) = self.count(cell) {
             counts.seen += 1;
         }
     }
 
-    /// So many votes stand in one aggregate, or in several together; fewer than before change nothing.
+    /// Records that this many votes are in one aggregate, or in several together. Smaller numbers than before are
+    /// ignored.
     pub fn aggregate(&mut self, cell: Cell, votes: u32) {
         if let Some(counts) = self.count(cell) {
             counts.aggregated = counts.aggregated.max(votes);
         }
     }
 
-    /// So many votes stand in collections.
+    /// Records that this many votes are in collections.
     pub(crate) fn collect(&mut self, cell: Cell, votes: u32) {
         if let Some(counts) = self.count(cell) {
             counts.collected = votes;
         }
     }
 
-    /// These members of a committee stand in collections, by their positions there.
+    /// Records that these members of a committee, given by position, are in collections.
     pub fn collect_committee(&mut self, committee: u16, signers: &Bitfield) {
         let subs = self.layout.subcommittees();
         let cells = (0..subs).map(|subcommittee| Cell {
@@ -89,7 +90,7 @@ impl CellCounts {
         }
     }
 
-    /// Percentages of a cell, as they are told.
+    /// Percentages of a cell, as reported.
     fn percents(&self, cell: Cell, counts: &Counts) -> [u8; 3] {
         let len = self.layout.cell_len(cell).max(1);
         let share = |votes: u32| {
@@ -101,14 +102,14 @@ impl CellCounts {
         [seen, aggregated, counts.collected].map(share)
     }
 
-    /// All cells as they are now.
+    /// Reports all cells in their current state.
     pub fn all(&mut self, slot: u64) -> Vec<Event> {
         self.tell();
         self.lines(slot, 0, self.told.len())
     }
 
-    /// The cells from the first to the last that changed since they were last told. If none did, a line without
-    /// cells: that they are as before is a point of a curve.
+    /// Reports the cells from the first to the last that changed since the last report. If none did, returns a line
+    /// without cells: an unchanged state is a point of a curve, too.
     pub fn changed(&mut self, slot: u64) -> Vec<Event> {
         match self.tell() {
             None => vec![Self::line(slot, 0, &[])],
@@ -116,7 +117,7 @@ impl CellCounts {
         }
     }
 
-    /// Takes the counts as told; gives the first and the last cell that changed.
+    /// Marks the counts as reported; returns the first and the last cell that changed.
     fn tell(&mut self) -> Option<(usize, usize)> {
         let mut changed = None;
         for (at, cell) in self.layout.cells().enumerate() {

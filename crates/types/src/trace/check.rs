@@ -1,12 +1,12 @@
-//! What a record must hold beyond the types of its fields, so that a reader can trust it.
+//! Constraints of a record beyond the types of its fields, so that a reader can trust it.
 
 use super::{Event, TraceError};
 use crate::layout::{CELLS_MAX, COMMITTEES_MAX, SUBCOMMITTEES_MAX};
 
-/// Most phases of a slot.
+/// Maximum number of phases of a slot.
 pub(crate) const PHASES_MAX: usize = 16;
 
-/// An error that names the field, its value and the bound, unless the condition holds.
+/// Returns an error that names the field, its value and the bound, unless the condition holds.
 fn must(
     holds: bool,
     field: &'static str,
@@ -28,7 +28,7 @@ fn at_most(field: &'static str, value: u32, max: u32) -> Result<(), TraceError> 
 }
 
 impl Event {
-    /// Whether the fields agree with each other and with the bounds of a layout.
+    /// Checks that the fields are consistent and within the bounds of a layout.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Event {
     }
 }
 
-/// Each second value is not before the first.
+/// Checks that each second value is not before the first.
 fn check_order(pairs: [(&'static str, i64, i64); 2]) -> Result<(), TraceError> {
     for (field, before, after) in pairs {
         must(after >= before, field, after, || {
@@ -95,7 +95,7 @@ fn check_order(pairs: [(&'static str, i64, i64); 2]) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// A trace without committees has 0 of both (a network without votes).
+/// A trace without committees has 0 for both (a network without votes).
 fn check_genesis(
     committees: u16,
     subs: u16,

@@ -9,12 +9,12 @@ use super::CELLS_PER_LINE_MAX;
 
 /// One percentage (0 to 100) for each of up to [`CELLS_PER_LINE_MAX`] cells.
 ///
-/// Written as base64 with padding; only the canonical form is read.
+/// Written as base64 with padding; only the canonical form is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Percents(Vec<u8>);
 
 impl Percents {
-    /// These percentages.
+    /// Wraps these percentages.
     ///
     /// # Panics
     ///

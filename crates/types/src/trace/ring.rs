@@ -1,28 +1,28 @@
-//! A bounded memory of the newest records, for readers that come late or fall behind.
+//! A bounded buffer of the newest records, for readers that join late or fall behind.
 //!
-//! Pure data: no clock, no lock, no thread. A writer pushes records, each gets the next position;
-//! a reader asks for what comes after its position, and is told how much of that is gone. Records
-//! of two rates are kept apart, so that a slot with thousands of aggregates does not push the head
-//! of the chain out of memory.
+//! Pure data: no clock, no lock, no thread. A writer pushes records, each of which gets the next
+//! position. A reader requests the lines after its position and is informed how many of them are
+//! gone. Records of two rates are stored separately, so that a slot with thousands of aggregates
+//! does not evict the head of the chain.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::{Event, Record, TraceError};
 
-/// How much a [`Ring`] keeps. The memory of a ring is at most the sum of both byte bounds, the
-/// lines of one set of cells, and some 60 bytes a line.
+/// Bounds of a [`Ring`]. The memory of a ring is at most the sum of both byte bounds, the lines of
+/// one set of cells, and some 60 bytes per line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingLimits {
-    /// Most lines of kinds that come with each job or message.
+    /// Maximum number of lines of kinds that occur with each job or message.
     pub high_lines_max: usize,
-    /// Most bytes of these lines.
+    /// Maximum bytes of these lines.
     pub high_bytes_max: usize,
-    /// Most lines of kinds that come a few times a slot.
+    /// Maximum number of lines of kinds that occur a few times per slot.
     pub low_lines_max: usize,
-    /// Most bytes of these lines.
+    /// Maximum bytes of these lines.
     pub low_bytes_max: usize,
-    /// Most lines of the high rate that a snapshot has.
+    /// Maximum number of high-rate lines in a snapshot.
     pub snapshot_high_max: usize,
 }
 
@@ -41,7 +41,7 @@ impl Default for RingLimits {
 /// A record as it is sent, shared by all readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its place among all lines that the ring ever had, from 1.
+    /// Its position among all lines that the ring ever held, from 1.
     pub position: u64,
     /// Name of the kind.
     pub kind: &'static str,
@@ -49,16 +49,16 @@ pub struct Line {
     pub json: Arc<str>,
 }
 
-/// What a reader gets.
+/// The answer to a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// The lines, in the order of their positions.
+    /// The lines, in position order.
     pub lines: Vec<Line>,
-    /// Lines before `position` that the reader did not have and that are gone.
+    /// Number of lines before `position` that the reader did not receive and that are gone.
     pub dropped: u64,
-    /// Whether lines of the low rate are among them.
+    /// Whether low-rate lines are among them.
     pub dropped_low: bool,
-    /// Where the reader is now: what it must give to get what follows.
+    /// The reader's new position, to be passed in for the lines that follow.
     pub position: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Batch {
 struct Half {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// Position of the newest line that made room.
+    /// Position of the newest evicted line.
     gone: u64,
 }
 
@@ -95,7 +95,7 @@ impl Half {
     }
 }
 
-/// Lines of two rates in two bounded rings with one numbering.
+/// Lines of two rates in two bounded rings with a common numbering.
 #[derive(Debug)]
 pub struct Lines {
     instance: u64,
@@ -106,8 +106,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// No lines yet. `instance` tells the positions of these lines from those of others, for
-    /// instance of the same node before a restart: its start time will do.
+    /// Starts without lines. `instance` distinguishes the positions of these lines from those of
+    /// others, for example of the same node before a restart. The start time is suitable.
     #[must_use]
     pub fn new(instance: u64, limits: RingLimits) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Lines {
         }
     }
 
-    /// What tells the positions of these lines from those of others.
+    /// Identifies the numbering of these lines.
     #[must_use]
     pub const fn instance(&self) -> u64 {
         self.instance
@@ -131,13 +131,14 @@ impl Lines {
         self.newest
     }
 
-    /// Most lines that lie between a reader and the newest line before it has to start anew.
+    /// Maximum number of lines between a reader and the newest line before the reader must start
+    /// again.
     #[must_use]
     pub const fn lag_max(&self) -> u64 {
         (self.limits.high_lines_max + self.limits.low_lines_max) as u64
     }
 
-    /// Adds a text without line ends. The oldest lines of its rate make room.
+    /// Adds a text without line ends. The oldest lines of its rate are evicted as needed.
     pub fn push(&mut self, kind: &'static str, json: &str, is_high: bool) -> Line {
         self.newest += 1;
         let line = Line {
@@ -154,8 +155,8 @@ impl Lines {
         line
     }
 
-    /// What came after a position, at most `lines_max` lines. A position of the future is taken
-    /// as the newest.
+    /// Returns the lines after a position, at most `lines_max` of them. A position in the future is
+    /// treated as the newest.
     #[must_use]
     pub fn after(&self, position: u64, lines_max: usize) -> Batch {
         let position = position.min(self.newest);
@@ -176,12 +177,12 @@ impl Lines {
     }
 }
 
-/// The newest records of a trace, in two bounded rings with one numbering.
+/// The newest records of a trace, in two bounded rings with a common numbering.
 #[derive(Debug)]
 pub struct Ring {
     lines: Lines,
     genesis: Option<Line>,
-    /// The newest line of cells by its first cell.
+    /// The newest line of cells, by its first cell.
     cells: BTreeMap<u32, Line>,
 }
 
@@ -214,11 +215,11 @@ impl Ring {
         self.lines.lag_max()
     }
 
-    /// Adds a record and gives its position. The oldest lines of its rate make room.
+    /// Adds a record and returns its position. The oldest lines of its rate are evicted as needed.
     ///
     /// # Errors
     ///
-    /// As [`Record::to_line`]; the ring is as before.
+    /// As [`Record::to_line`]; the ring is then unchanged.
     pub fn push(&mut self, record: &Record) -> Result<u64, TraceError> {
         let json = record.to_line()?;
         let (kind, is_high) = (record.event.kind(), is_high_rate(&record.event));
@@ -227,7 +228,7 @@ impl Ring {
         match &record.event {
             Event::Genesis { .. } => self.genesis = Some(line),
             Event::Cells { from, .. } => {
-                // Cells cover a layout: a foreign start must not let the map grow.
+                // Cells cover a layout: an unexpected start must not let the map grow.
                 let lines_max = self.lines.limits.low_lines_max as u64;
                 self.cells
                     .retain(|_, old| position - old.position < lines_max);
@@ -244,8 +245,8 @@ impl Ring {
         self.lines.after(position, lines_max)
     }
 
-    /// What a reader needs who knows nothing: the genesis record, the newest cells, all lines of
-    /// the low rate and the newest of the high rate.
+    /// Everything a new reader needs: the genesis record, the newest cells, all low-rate lines and
+    /// the newest high-rate ones.
     #[must_use]
     pub fn snapshot(&self) -> Batch {
         let mut lines: Vec<Line> = self
@@ -268,7 +269,7 @@ impl Ring {
     }
 }
 
-/// Kinds that come with each job, message or tick; all others come a few times a slot.
+/// Kinds that occur with each job, message or tick; all others occur a few times per slot.
 const fn is_high_rate(event: &Event) -> bool {
     matches!(
         event,
@@ -282,7 +283,7 @@ const fn is_high_rate(event: &Event) -> bool {
     )
 }
 
-/// Two sequences of lines as one, by position.
+/// Merges two sequences of lines by position.
 fn merge<'a>(
     one: impl Iterator<Item = &'a Line>,
     other: impl Iterator<Item = &'a Line>,

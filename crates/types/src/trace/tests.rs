@@ -317,7 +317,7 @@ fn readers_count_lines_from_one() {
 }
 
 proptest! {
-    /// Lines of all kinds with some bytes replaced, added or cut out.
+    /// Lines of all kinds with some bytes replaced, added or removed.
     #[test]
     fn broken_lines_are_refused_or_mean_what_is_written_again(
         kind in 0_usize..15,

@@ -1,31 +1,31 @@
-//! What the frames say.
+//! Contents of the frames.
 
 use super::Frame;
 use alphorn_types::{DecodeError, Reader, Writer};
 
-/// Bytes that set up an environment, at most.
+/// Maximum size of the data that sets up an environment, in bytes.
 const SETUP_BYTES_MAX: usize = 256 << 20;
-/// Bytes of a task or of its result, at most.
+/// Maximum size of a task or of its result, in bytes.
 const BYTES_MAX: usize = 300 << 20;
-/// Bytes of a reason; longer ones are cut.
+/// Maximum size of a reason in bytes; longer ones are truncated.
 const REASON_BYTES_MAX: usize = 1 << 10;
-/// Bad inputs of one job, at most.
+/// Maximum number of bad inputs per job.
 const INVALID_MAX: u32 = 1 << 20;
 
-/// The first frame to a child: its limits, and what its environment is made of.
+/// The first frame to a child: its limits, and the data from which it builds its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Init {
-    /// Process id of the parent: a child whose parent is another one already has lost it.
+    /// Process id of the parent. A child whose actual parent differs has already lost it.
     pub parent: u32,
-    /// Threads of the child's pool.
+    /// Number of threads of the child's pool.
     pub threads: u16,
-    /// What is added to its niceness.
+    /// Amount added to its niceness.
     pub nice: u8,
     /// Limit of its data segment in bytes; zero for none.
     pub data_bytes_max: u64,
     /// Milliseconds between two beats.
     pub beat_ms: u16,
-    /// What the embedder's set-up function reads; no secrets.
+    /// Input of the embedder's set-up function; no secrets.
     pub setup: Vec<u8>,
 }
 
@@ -40,14 +40,14 @@ pub struct JobFrame {
     pub task: Vec<u8>,
 }
 
-/// How a job ended in a child that lives on.
+/// How a job ended in a child that is still alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The bytes of its result.
     Done(Vec<u8>),
     /// Bad inputs, ascending.
     Invalid(Vec<usize>),
-    /// It cannot be done there.
+    /// The child cannot do it.
     Refused(String),
     /// It was stopped.
     Stopped,
@@ -60,29 +60,29 @@ pub enum Answer {
 pub enum Message {
     /// To the child: set up.
     Init(Init),
-    /// To the child: do this.
+    /// To the child: run this job.
     Job(JobFrame),
-    /// To the child: end the job.
+    /// To the child: stop the job.
     Stop,
-    /// From the child: the environment is there.
+    /// From the child: the environment is ready.
     Ready,
-    /// From the child: the environment cannot be made.
+    /// From the child: the environment cannot be built.
     Unfit(String),
-    /// From the child: beats of its job so far.
+    /// From the child: number of beats of its job so far.
     Beat(u64),
     /// From the child: its job has ended.
     Result {
         /// Processor time in nanoseconds.
         cpu_ns: u64,
-        /// Memory at its peak beyond that before the job, in bytes; zero if unknown.
+        /// Peak memory beyond that before the job, in bytes; zero if unknown.
         peak_bytes: u64,
-        /// How.
+        /// How it ended.
         answer: Answer,
     },
 }
 
 impl Message {
-    /// The frame of a child's generation about a job.
+    /// Builds the frame for a child's generation and a job.
     pub fn frame(&self, generation: u32, job: u64) -> Frame {
         let mut w = Writer::with_capacity(64);
         let kind = match self {
@@ -130,11 +130,11 @@ impl Message {
         }
     }
 
-    /// What a frame says.
+    /// Decodes a frame.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] for anything that [`Message::frame`] does not make.
+    /// [`DecodeError`] for anything that [`Message::frame`] does not produce.
     pub fn decode(frame: &Frame) -> Result<Self, DecodeError> {
         let mut r = Reader::new(&frame.payload);
         let message = match frame.kind {
@@ -178,7 +178,7 @@ fn unknown(what: &'static str, value: u8) -> DecodeError {
     DecodeError::UnknownTag { what, value }
 }
 
-/// The text, cut at a character if it is too long.
+/// The text, truncated at a character boundary if it is too long.
 fn cut(text: &str) -> &str {
     let ends = (0..=text.len().min(REASON_BYTES_MAX)).rev();
     let end = ends.into_iter().find(|end| text.is_char_boundary(*end));

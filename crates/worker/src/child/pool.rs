@@ -1,4 +1,4 @@
-//! The lane's side: the child that works, the one that stands by, and their replacement.
+//! The lane's side: the working child, the standby child, and their replacement.
 
 use super::{Answer, Frame, FrameError, Init, JobFrame, Message};
 use crate::os;
@@ -12,19 +12,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Frames that wait for a lane; a child that has more to say waits.
+/// Maximum number of frames waiting for a lane; a child with more to send waits.
 const EVENTS_MAX: usize = 64;
 
-/// Processor time that a child may take to set up before its silence counts as that of a job that hangs;
-/// time of the clock where the system does not say. One that others keep from the processors does not hang.
+/// Processor time that a child may use for set-up before its silence counts as a hang; wall-clock time if the system
+/// does not report it. A child starved of processor time does not hang.
 const SETUP_MAX: Duration = Duration::from_secs(30);
-/// The same by the clock, however little of a processor it gets.
+/// The same limit in wall-clock time, however little processor time it gets.
 const SETUP_WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Children in turn that may die before they have a job, until it is refused.
+/// Number of consecutive children that may die before taking a job, until the job is refused.
 const CHILDREN_MAX: usize = 3;
 
-/// How often a lane looks whether its job shall stop.
+/// Interval at which a lane checks whether its job must stop.
 const POLL: Duration = Duration::from_millis(5);
 
 /// How a child is started.
@@ -34,11 +34,11 @@ pub struct ChildCommand {
     pub program: PathBuf,
     /// Its arguments, which lead to [`serve_child`](super::serve_child).
     pub args: Vec<OsString>,
-    /// What the child makes its environment of; no secrets.
+    /// Data from which the child builds its environment; no secrets.
     pub setup: Arc<[u8]>,
 }
 
-/// Ends a child from another thread.
+/// Kills a child from another thread.
 #[derive(Clone, Debug)]
 pub(super) struct Killer {
     child: Arc<Mutex<Child>>,
@@ -55,7 +55,7 @@ impl Killer {
 
     fn kill(&self) {
         self.has_killed.store(true, Ordering::Relaxed);
-        // Refused only if it has ended.
+        // Fails only if it has ended.
         let _ = lock(&self.child).kill();
     }
 
@@ -63,7 +63,7 @@ impl Killer {
         self.has_killed.load(Ordering::Relaxed)
     }
 
-    /// Processor time of the child, if the system says.
+    /// Processor time of the child, if the system reports it.
     fn cpu(&self) -> Option<Duration> {
         let id = lock(&self.child).id();
         os::cpu_of(id)
@@ -76,14 +76,14 @@ impl Killer {
     }
 }
 
-/// Where the keeper finds the children that a lane waits for: the one that has the job, and one that is
-/// given its set-up, which may be to stand by. Locked only to replace or to kill what it names, so that
-/// what is not named any more is not killed any more.
+/// Gives the keeper access to the children that a lane waits for: the one with the job, and one being set up, possibly
+/// as standby. Locked only to replace or to kill what it names, so that a child that is no longer named is never
+/// killed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AtWork(Arc<Mutex<Vec<Killer>>>);
 
 impl AtWork {
-    /// Ends the children that are at work; false if there are none.
+    /// Kills the working children; false if there are none.
     pub(crate) fn kill(&self) -> bool {
         let killers = lock(&self.0);
         killers.iter().for_each(Killer::kill);
@@ -103,7 +103,7 @@ impl AtWork {
 /// A child and the pipe to it.
 pub(super) struct Link {
     pub(super) generation: u32,
-    /// Which environment it was set up with.
+    /// The environment it was set up with.
     env: u64,
     pub(super) input: Box<dyn Write + Send>,
     pub(super) killer: Option<Killer>,
@@ -112,7 +112,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Whether the child has not begun to answer and may take its time for that.
+    /// Whether the child has not answered yet and is still within its set-up time.
     fn is_setting_up(&self) -> bool {
         let cpu = || self.killer.as_ref().and_then(Killer::cpu);
         !self.ready && may_set_up(self.born.elapsed(), cpu)
@@ -122,8 +122,8 @@ impl Link {
         self.killer.as_ref().is_some_and(Killer::has_killed)
     }
 
-    /// What it means that the child is gone before it was ready, or before it took a job. One that was
-    /// killed for its silence is not followed by another, whose time would have to begin anew.
+    /// Outcome for a child that is gone before it was ready, or before it took a job. One killed for its silence is not
+    /// followed by another, whose time would start again.
     fn lost(&self) -> Told {
         match self.was_killed() {
             true if self.ready => Told::Died,
@@ -133,7 +133,7 @@ impl Link {
     }
 }
 
-/// Whether a child of an age, that had so much of the processors, may still be setting up.
+/// Whether a child of this age and processor time may still be setting up.
 pub(super) fn may_set_up(age: Duration, cpu: impl FnOnce() -> Option<Duration>) -> bool {
     age < SETUP_MAX || age < SETUP_WAIT_MAX && cpu().is_some_and(|cpu| cpu < SETUP_MAX)
 }
@@ -146,13 +146,13 @@ impl Drop for Link {
     }
 }
 
-/// What a reader heard from a child.
+/// What a reader received from a child.
 struct Heard {
     generation: u32,
     frame: Result<Frame, FrameError>,
 }
 
-/// What a job came to in a child.
+/// Outcome of a job in a child.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// It ended.
@@ -161,9 +161,9 @@ pub(crate) enum Told {
         peak_bytes: u64,
         answer: Answer,
     },
-    /// The child died of it, was killed because it hung or did not stop, or talks nonsense.
+    /// The child crashed, was killed because it hung or did not stop, or sent invalid frames.
     Died,
-    /// The child was gone before it began with the job.
+    /// The child was gone before it started the job.
     Lost,
     /// No child can be started or set up.
     Unfit(String),
@@ -176,9 +176,9 @@ pub(crate) struct Limits {
     pub nice: u8,
     pub data_bytes_max: u64,
     pub beat_ms: u16,
-    /// Whether a second child stands by.
+    /// Whether a standby child is kept.
     pub standby: bool,
-    /// Whether a child does one job only.
+    /// Whether a child runs only one job.
     pub recycle: bool,
 }
 
@@ -209,7 +209,7 @@ impl ChildPool {
         }
     }
 
-    /// Runs a job in a child made by `command` for environment `env`, starting one if none is fit.
+    /// Runs a job in a child started by `command` for environment `env`, starting one if none is suitable.
     pub(crate) fn run(
         &mut self,
         command: &ChildCommand,
@@ -253,7 +253,7 @@ impl ChildPool {
             pool.stand_by(command, env);
         });
         self.at_work.name(None);
-        // One that was killed when it had answered gets no other job, which its death would be held against.
+        // A child killed after it answered gets no other job, which would be blamed for its death.
         let was_killed = self.active.as_ref().is_some_and(Link::was_killed);
         if self.limits.recycle || was_killed || !matches!(told, Told::Answered { .. }) {
             self.active = None;
@@ -261,19 +261,19 @@ impl ChildPool {
         told
     }
 
-    /// Starts the child that takes over if the one at work dies.
+    /// Starts the child that takes over if the working one dies.
     fn stand_by(&mut self, command: &ChildCommand, env: u64) {
         let fit = self.standby.as_ref().is_some_and(|link| link.env == env);
         if self.limits.standby && !fit {
             // Without one the lane starts a child when it needs it.
             let standby = self.start(command, env).ok();
             self.at_work.name(self.killer());
-            // It was killed with the one at work.
+            // It was killed together with the working one.
             self.standby = standby.filter(|link| !link.was_killed());
         }
     }
 
-    /// What ends the child at work.
+    /// Returns the killer of the working child.
     fn killer(&self) -> Option<Killer> {
         self.active.as_ref().and_then(|link| link.killer.clone())
     }
@@ -284,7 +284,7 @@ impl ChildPool {
             .args(&command.args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        // Ctrl-C on a terminal is for the parent, whose jobs have their time to end.
+        // Ctrl-C on a terminal is for the parent, whose jobs get their time to end.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut process, 0);
         let mut child = process.spawn()?;
@@ -294,7 +294,7 @@ impl ChildPool {
             killer.end();
             return Err(io::Error::other("no pipes to the child"));
         };
-        // One that does not read its set-up can be killed, too, and so can the one at work meanwhile.
+        // A child that does not read its set-up can be killed, too, and so can the working one in the meantime.
         self.at_work
             .name(self.killer().into_iter().chain([killer.clone()]));
         let mut link = self.link(env, Box::new(input), output);
@@ -307,12 +307,12 @@ impl ChildPool {
             beat_ms: self.limits.beat_ms,
             setup: command.setup.to_vec(),
         });
-        // One that is gone already is noticed as one that dies while it sets up.
+        // If it is already gone, that is handled like a death during set-up.
         let _ = init.frame(link.generation, 0).write_to(&mut link.input);
         Ok(link)
     }
 
-    /// A link over any streams; a thread reads `output` until it ends or nobody listens.
+    /// Creates a link over any streams. A thread reads `output` until it ends or the receiver is gone.
     pub(super) fn link(
         &mut self,
         env: u64,
@@ -340,14 +340,13 @@ impl ChildPool {
         }
     }
 
-    /// Takes a link as the child at work.
+    /// Takes a link as the working child.
     #[cfg(test)]
     pub(super) fn employ(&mut self, link: Link) {
         self.active = Some(link);
     }
 
-    /// Gives the job to the child at work and listens until it has ended; `given` is called when
-    /// the child has it.
+    /// Sends the job to the working child and listens until it has ended; `given` is called when the child has it.
     pub(super) fn work(
         &mut self,
         job: u64,
@@ -393,14 +392,14 @@ impl ChildPool {
         }
     }
 
-    /// Beats for a child that is still setting up.
+    /// Beats on behalf of a child that is still setting up.
     fn vouch(&self, beats: &AtomicU64) {
         if self.active.as_ref().is_some_and(Link::is_setting_up) {
             beats.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What news means for the job of the child at work; none if it goes on.
+    /// Outcome of a received frame for the working child's job; none if the job continues.
     fn hear(&mut self, heard: Heard, generation: u32, job: u64, beats: &AtomicU64) -> Option<Told> {
         let Heard {
             generation: from,
@@ -414,7 +413,7 @@ impl ChildPool {
             let unready = self.active.as_ref().filter(|link| !link.ready);
             return Some(unready.map_or(Told::Died, Link::lost));
         };
-        // Before anything is decoded: a frame of another child, or about another job.
+        // Checked before decoding anything: a frame from another child, or about another job.
         if frame.generation != generation {
             self.stale_frames.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -444,14 +443,14 @@ impl ChildPool {
         }
     }
 
-    /// News from a child that is not at work: the one that stands by, or a replaced one.
+    /// Handles a frame from a child that is not working: the standby, or a replaced one.
     fn hear_other(&mut self, from: u32, frame: &Result<Frame, FrameError>) {
         let stands_by = self
             .standby
             .as_ref()
             .is_some_and(|link| link.generation == from);
         match frame {
-            // It says that it is ready, or why it is not; the end of its stream follows then.
+            // It reports that it is ready, or why not; the end of its stream follows then.
             Ok(frame) if stands_by => {
                 if let (Some(link), Ok(Message::Ready)) =
                     (&mut self.standby, Message::decode(frame))

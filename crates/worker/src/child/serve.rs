@@ -1,4 +1,4 @@
-//! The child's side: one job after the other, until the parent is gone.
+//! The child's side: runs one job after another until the parent is gone.
 
 use super::{Answer, Frame, FrameError, Init, JobFrame, Message};
 use crate::os;
@@ -14,53 +14,54 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Stack of each thread of the pool, in bytes.
+/// Stack size of each thread of the pool in bytes.
 const STACK_BYTES: usize = 64 << 20;
 
 /// Why a child ended before its parent did.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The stream from the parent is of no use.
+    /// The stream from the parent is unusable.
     #[error("from the parent: {0}")]
     Frame(#[from] FrameError),
-    /// A frame has no content.
+    /// The content of a frame is invalid.
     #[error("from the parent: {0}")]
     Decode(#[from] DecodeError),
-    /// The parent cannot be answered.
+    /// The answer could not be written to the parent.
     #[error("to the parent: {0}")]
     Answer(std::io::Error),
-    /// Limits, threads or the environment cannot be had.
+    /// Limits, threads or the environment could not be set up.
     #[error("set-up: {0}")]
     Setup(String),
-    /// A frame that may not come now.
+    /// An unexpected frame.
     #[error("frame of kind {0} out of turn")]
     Turn(u8),
 }
 
 /// Serves the process lane that started this process, over standard input and output, until the
-/// lane closes the input. `setup` makes the environment from the bytes of
-/// [`ChildCommand::setup`](crate::ChildCommand); they hold no secrets, and neither may it.
+/// lane closes the input. `setup` builds the environment from the bytes of
+/// [`ChildCommand::setup`](crate::ChildCommand). Neither the bytes nor the environment may hold
+/// secrets.
 ///
-/// To be called first thing in a hidden command of the embedder's binary. Nothing else may write to
-/// standard output. Linux: the process takes its limits (data segment, no core file, first to go
-/// when memory runs out, niceness) and dies with its parent.
+/// Call this first in a hidden command of the embedder's binary. Nothing else may write to standard
+/// output. On Linux the process sets its limits (data segment, no core file, first to go when
+/// memory runs out, niceness) and dies with its parent.
 pub fn serve_child<T: Task>(setup: impl FnOnce(&[u8]) -> Result<T::Env, String>) -> ExitCode {
     let limits = |init: &Init| os::limit_child(init.parent, init.nice, init.data_bytes_max);
-    // A job may run when the input ends: nobody waits for it any more.
+    // A job may be running when the input ends: its result is no longer needed.
     let orphaned = || std::process::exit(0);
     let (input, output) = (std::io::stdin(), std::io::stdout());
     match serve_with::<T, _, _>(input, output, limits, setup, orphaned) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is the parent's: where a log belongs.
+            // Standard error is the parent's and suitable for logs.
             let _ = writeln!(std::io::stderr(), "child: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// [`serve_child`] over any streams and without limits on the process; returns when the input ends
-/// and the job that runs then has stopped.
+/// [`serve_child`] over any streams and without limits on the process. Returns when the input has
+/// ended and the running job has stopped.
 ///
 /// # Errors
 ///
@@ -68,7 +69,7 @@ pub fn serve_child<T: Task>(setup: impl FnOnce(&[u8]) -> Result<T::Env, String>)
 ///
 /// # Panics
 ///
-/// As the task does.
+/// If the task does.
 #[cfg(test)]
 pub(super) fn serve<T, R, W>(
     reader: R,
@@ -83,19 +84,19 @@ where
     serve_with::<T, R, W>(reader, writer, |_| Ok(()), setup, || {})
 }
 
-/// A job as the reader hands it on.
+/// A job as passed on by the reader.
 struct Handed {
     job: u64,
     frame: JobFrame,
     stop: Stop,
 }
 
-/// What the threads of a child share.
+/// State shared by the threads of a child.
 struct Line<W> {
     writer: Mutex<W>,
     generation: u32,
     beats: Arc<AtomicU64>,
-    /// The job that runs, zero for none.
+    /// The running job; zero for none.
     job: AtomicU64,
     over: AtomicBool,
 }
@@ -131,7 +132,8 @@ where
         job: AtomicU64::new(0),
         over: AtomicBool::new(false),
     });
-    // The reader first: it notices a parent that goes while the environment is made.
+    // Start the reader first: it notices if the parent goes away while the environment is being
+    // built.
     let (hand, jobs) = sync_channel(1);
     std::thread::spawn(move || {
         read_on(&mut reader, &hand);
@@ -156,7 +158,7 @@ where
     work::<T, W>(&line, &pool, &env, &jobs)
 }
 
-/// Ends the beats with the work, also if that panics: then the stream to the parent closes.
+/// Ends the beats together with the work, also on a panic: then the stream to the parent closes.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -173,7 +175,7 @@ fn pool(threads: u16) -> Result<ThreadPool, String> {
     pool.map_err(|error| error.to_string())
 }
 
-/// Reads frames until the input ends or is of no use, and stops what runs then.
+/// Reads frames until the input ends or is unusable, then stops the running job.
 fn read_on(reader: &mut dyn Read, hand: &SyncSender<Handed>) {
     let mut current: Option<(u64, Stop)> = None;
     while let Ok(frame) = Frame::read_from(reader) {
@@ -203,7 +205,7 @@ fn read_on(reader: &mut dyn Read, hand: &SyncSender<Handed>) {
     }
 }
 
-/// Sends the beats of the job that runs.
+/// Sends the beats of the running job.
 fn tick<W: Write>(line: &Line<W>, beat: Duration) {
     let mut last = 0;
     while !line.over.load(Ordering::Relaxed) {
@@ -221,7 +223,7 @@ fn tick<W: Write>(line: &Line<W>, beat: Duration) {
     }
 }
 
-/// Does the jobs; returns when there are no more.
+/// Runs the jobs; returns when there are no more.
 fn work<T: Task, W: Write>(
     line: &Line<W>,
     pool: &ThreadPool,

@@ -1,4 +1,4 @@
-//! Frames and pools over streams in memory.
+//! Frames and pools over in-memory streams.
 
 use super::pool::Killer;
 use super::*;
@@ -101,7 +101,7 @@ fn a_reason_is_cut_at_a_character() {
     assert!(cut.len() <= 1024 && long.starts_with(&cut));
 }
 
-/// R12 at the level of frames: no flipped bit and no cut is taken for a frame.
+/// R12 at the frame level: a frame with a flipped bit or a truncated frame is rejected.
 #[test]
 fn wrong_bytes_are_no_frame() {
     let mut state = 1_u64;
@@ -151,7 +151,7 @@ proptest! {
     }
 }
 
-/// Starts a child on a thread, as the pool's child at work.
+/// Starts a child on a thread, as the pool's working child.
 fn employ_child(pool: &mut ChildPool) -> std::thread::JoinHandle<Result<(), ServeError>> {
     let (from_parent, to_child) = std::io::pipe().expect("a pipe");
     let (from_child, to_parent) = std::io::pipe().expect("a pipe");
@@ -226,8 +226,8 @@ fn a_child_that_dies_is_noticed() {
     assert!(child.join().is_err());
 }
 
-/// R16: what a replaced child writes is dropped and counted, whether it comes from its own stream
-/// or names another generation on this one.
+/// R16: frames from a replaced child are dropped and counted, whether they come from its own stream or name another
+/// generation on this one.
 #[test]
 fn a_replaced_child_is_not_listened_to() {
     let (mut pool, stale) = pool();
@@ -265,7 +265,7 @@ fn a_replaced_child_is_not_listened_to() {
         );
     }
     assert_eq!(stale.load(Ordering::Relaxed), 3);
-    // A frame of an older generation on the stream of the child at work.
+    // A frame of an older generation on the stream of the working child.
     let (from_child, mut to_parent) = std::io::pipe().expect("a pipe");
     let link = pool.link(0, Box::new(std::io::sink()), from_child);
     let current = link.generation;
@@ -306,7 +306,7 @@ fn sleeper() -> Child {
         .expect("there is sleep")
 }
 
-/// Runs a job in the pool, where other children are started by `command`.
+/// Runs a job in the pool, with `command` starting other children.
 fn run(pool: &mut ChildPool, command: &ChildCommand, number: u64) -> Told {
     let Message::Job(frame) = job(&Toy::new(&[GOOD])) else {
         unreachable!("a job");
@@ -315,7 +315,7 @@ fn run(pool: &mut ChildPool, command: &ChildCommand, number: u64) -> Told {
     pool.run(command, 0, number, frame, &Stop::default(), &beats)
 }
 
-/// That the next job is not given to a child that there is: none can be started.
+/// Checks that the next job is not given to an existing child: none can be started.
 fn needs_a_new_child(pool: &mut ChildPool, number: u64) {
     let nowhere = ChildCommand {
         program: "/nowhere".into(),
@@ -328,7 +328,7 @@ fn needs_a_new_child(pool: &mut ChildPool, number: u64) {
     assert!(reason.contains("no child process"), "{reason}");
 }
 
-/// The keeper that decides, while a job is handed over, that it has hung.
+/// A keeper that decides, while a job is being handed over, that it has hung.
 struct KilledAtWork(AtWork);
 
 impl Write for KilledAtWork {
@@ -342,8 +342,8 @@ impl Write for KilledAtWork {
     }
 }
 
-/// The kill came when the answer was written already: it counts, and the next job gets another child. Its
-/// own would be dead, which the job would be blamed for.
+/// The kill came after the answer was written. The answer counts, and the next job gets another child: the old one
+/// would be dead, and the job would be blamed for that.
 #[test]
 fn a_child_that_was_killed_when_it_had_answered_gets_no_other_job() {
     let at_work = AtWork::default();
@@ -368,8 +368,8 @@ fn a_child_that_was_killed_when_it_had_answered_gets_no_other_job() {
     needs_a_new_child(&mut pool, 2);
 }
 
-/// A lane that waits for the child that is to stand by, which does not read its set-up, does not hear that
-/// the one with the job is killed: both are, and none is kept.
+/// A lane waiting for a standby child that does not read its set-up does not notice that the working child is killed:
+/// both are killed, and none is kept.
 #[test]
 fn a_kill_ends_the_child_at_work_and_the_one_that_is_started_beside_it() {
     let at_work = AtWork::default();
@@ -403,8 +403,8 @@ fn a_kill_ends_the_child_at_work_and_the_one_that_is_started_beside_it() {
     needs_a_new_child(&mut pool, 2);
 }
 
-/// What gets little of the processors takes long and does not hang; what takes more of them than any setup
-/// does, or nothing for minutes, does.
+/// A child with little processor time takes long but does not hang. One that uses more than any set-up needs, or makes
+/// no progress for minutes, does.
 #[test]
 fn a_child_that_is_kept_from_the_processors_may_set_up_for_long() {
     use super::pool::may_set_up;

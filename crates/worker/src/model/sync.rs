@@ -1,5 +1,5 @@
 //! `crate::sync` under the checker: its locks and threads, and a clock that stands still unless a
-//! scenario lets it go on.
+//! scenario advances it.
 
 pub(super) use shuttle::sync::{Mutex, MutexGuard};
 pub(super) use shuttle::thread::JoinHandle;
@@ -11,14 +11,14 @@ use std::ops::Add;
 use std::sync::{Arc, LockResult, PoisonError};
 use std::time::Duration;
 
-/// Time at which every run begins, in nanoseconds.
+/// Time at which every run starts, in nanoseconds.
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 
-/// The clock of a run, and who waits for which time.
+/// The clock of a run, and the threads waiting for specific times.
 #[derive(Default)]
 struct Clock {
     now_ns: u64,
-    /// Numbers the waits.
+    /// Counter of waits.
     waits: u64,
     timers: Vec<Timer>,
 }
@@ -34,22 +34,22 @@ thread_local! {
     static CLOCK: RefCell<Clock> = RefCell::default();
 }
 
-/// Begins the time of a run.
+/// Starts the clock of a run.
 pub(super) fn begin() {
     CLOCK.with(|clock| *clock.borrow_mut() = Clock::default());
 }
 
-/// The time in nanoseconds since the begin of the run.
+/// Nanoseconds since the start of the run.
 pub(super) fn now_ns() -> u64 {
     CLOCK.with(|clock| clock.borrow().now_ns)
 }
 
-/// Lets so much time go by, in which nobody is woken.
+/// Advances the clock by this much without waking any thread.
 pub(super) fn pass(time: Duration) {
     CLOCK.with(|clock| clock.borrow_mut().now_ns += time.as_nanos() as u64);
 }
 
-/// Goes to the earliest time that somebody waits for, and wakes whoever waits there.
+/// Advances to the earliest time that a thread waits for, and wakes all threads waiting for it.
 pub(super) fn advance() {
     let bell = CLOCK.with(|clock| {
         let mut clock = clock.borrow_mut();
@@ -65,7 +65,7 @@ pub(super) fn advance() {
     }
 }
 
-/// The checker's condition variable, whose waits end in time if the clock goes on.
+/// The checker's condition variable, whose waits time out if the clock advances.
 #[derive(Default)]
 pub(super) struct Condvar(Arc<shuttle::sync::Condvar>);
 
@@ -86,7 +86,7 @@ impl Condvar {
         self.0.wait(guard)
     }
 
-    /// Nobody reads whether the time was up, so that is not told.
+    /// The timeout flag is never read, so it is not reported.
     pub(super) fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -103,7 +103,7 @@ impl Condvar {
             clock.timers.push(timer);
             clock.waits
         });
-        // From the timer to the wait no other thread runs, so that none is woken too early.
+        // No other thread runs between the timer and the wait, so no wake-up comes too early.
         let guard = self.0.wait(guard);
         CLOCK.with(|clock| clock.borrow_mut().timers.retain(|timer| timer.wait != wait));
         match guard {
@@ -113,7 +113,7 @@ impl Condvar {
     }
 }
 
-/// Starts threads of the checker; their stacks have the size that its configuration says.
+/// Starts threads of the checker. Their stack size is that of its configuration.
 pub(super) struct Builder(shuttle::thread::Builder);
 
 impl Builder {
@@ -137,7 +137,7 @@ impl Builder {
     }
 }
 
-/// A moment on the clock of the run.
+/// An instant on the clock of the run.
 #[derive(Clone, Copy)]
 pub(super) struct Instant(u64);
 
@@ -163,12 +163,12 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// The time that a worker of the run is given.
+/// The clock given to the worker of the run.
 pub(super) fn time() -> Time {
     Time::from_nanos(BEGIN_NS + now_ns())
 }
 
-/// All threads of a run are one thread of the system, whose priority is not theirs to change.
+/// All threads of a run share one system thread, whose priority they must not change.
 pub(super) fn nice_thread(_: u8) {}
 
 pub(super) fn thread_cpu_ns() -> u64 {

@@ -1,4 +1,4 @@
-//! A task for the checker: it gives way to other threads wherever a job takes its time.
+//! A task for the checker that yields to other threads wherever a real job would take time.
 
 use super::sync;
 use alphorn_scheme::{Ctx, Features, Task, TaskError};
@@ -9,25 +9,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What a job does.
+/// Behaviour of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// Its work, in a few steps.
+    /// Works in a few steps.
     Work,
-    /// A panic after the first step.
+    /// Panics after the first step.
     Panic,
-    /// Work until it is asked to stop.
+    /// Works until it is asked to stop.
     Endless,
-    /// Nothing, not even a beat, until the run of the scenario lets it go.
+    /// Does nothing, not even beat, until the scenario releases it.
     Deaf,
 }
 
-/// What a scenario and its jobs know of each other.
+/// State shared by a scenario and its jobs.
 #[derive(Default)]
 pub(super) struct Strings {
     /// Deaf jobs may end.
     pub(super) let_go: AtomicBool,
-    /// Threads of lanes that have a deaf job or had one, and have not ended.
+    /// Number of lane threads that have or had a deaf job and have not ended.
     pub(super) deaf_threads: AtomicU32,
 }
 
@@ -52,7 +52,7 @@ shuttle::thread_local! {
     static GONE: RefCell<Option<Gone>> = RefCell::new(None);
 }
 
-/// Another thread may run, and some time goes by.
+/// Lets another thread run and some time pass.
 fn step() {
     sync::pass(Duration::from_millis(1));
     shuttle::thread::yield_now();
@@ -84,7 +84,7 @@ impl Task for TestTask {
             }
             What::Panic => {
                 step();
-                // Unwinds as a panic does, and says nothing.
+                // Unwinds as a panic does, but without output.
                 std::panic::resume_unwind(Box::new("commanded"));
             }
             What::Endless => loop {

@@ -1,20 +1,20 @@
-//! What a free lane starts.
+//! Chooses the job that a free lane starts.
 
 use super::{LaneKind, Plan, Running, Start, Waiting};
 use crate::cost::{CostKey, Prediction};
 use alphorn_scheme::{Class, Features, JobId, Schedulable};
 use alphorn_types::Time;
 
-/// Jobs of a class that are weighed against each other for a lane, and jobs of it that are cut for it. Those
-/// that are not for the lane cost a prediction each, and do not count: what waits behind them is not hidden.
+/// Maximum number of jobs of a class compared for a lane, and of jobs of it cut for the lane. Jobs not suitable for the
+/// lane cost one prediction each and do not count, so jobs behind them are not hidden.
 const LOOK_MAX: usize = 16;
 
-/// What is the same for all jobs that a lane looks at.
+/// Inputs of the choice shared by all jobs that a lane considers.
 #[derive(Clone, Copy)]
 struct Look {
     now: Time,
     lane: usize,
-    /// Memory that is left, in bytes.
+    /// Free memory in bytes.
     memory_bytes: u64,
     /// When the next session opens.
     next_open: Time,
@@ -23,12 +23,12 @@ struct Look {
 /// Work that can start now.
 struct Candidate<T> {
     job: JobId,
-    /// A prefix of the submitted work; none = all of it.
+    /// A prefix of the submitted work; none for all of it.
     prefix: Option<T>,
     features: Features,
     key: CostKey,
     prediction: Prediction,
-    /// Short enough for a fast lane, whatever lane this is, and not isolated.
+    /// Short enough for a fast lane, whatever this lane is, and not isolated.
     short: bool,
     /// Only a prove lane may run it.
     isolated: bool,
@@ -36,11 +36,11 @@ struct Candidate<T> {
 }
 
 impl<T: Schedulable> Plan<T> {
-    /// What a free lane starts now; the lane runs it from here on. None if nothing waits that fits.
+    /// Returns the job a free lane starts now, and marks the lane as running it. None if no waiting job fits.
     ///
     /// # Panics
     ///
-    /// If the lane runs a job.
+    /// If the lane is running a job.
     pub fn next(&mut self, now: Time, lane: usize) -> Option<Start<T>> {
         assert!(self.lanes[lane].is_none(), "lane {lane} runs a job");
         self.expire(now);
@@ -65,7 +65,7 @@ impl<T: Schedulable> Plan<T> {
         Some(self.start(now, lane, candidate))
     }
 
-    /// The best job of a client that may start.
+    /// The best eligible job of a client.
     fn best_of(&self, look: Look, client: u32) -> Option<Candidate<T>> {
         let mut probe = None;
         Class::ALL
@@ -74,7 +74,7 @@ impl<T: Schedulable> Plan<T> {
             .or(probe)
     }
 
-    /// The best job of a client and class that may start; a late one of the current phase goes to `probe`.
+    /// The best eligible job of a client and class. A late one of the current phase goes to `probe`.
     fn best(
         &self,
         look: Look,
@@ -86,7 +86,7 @@ impl<T: Schedulable> Plan<T> {
         let mut cuts_left = LOOK_MAX;
         for job in self.queue.of_class(client, class) {
             let waiting = self.queue.get(job);
-            // Jobs come by `soft`: a later one cannot be better.
+            // Jobs are ordered by `soft`: a later one cannot be better.
             let is_later = found
                 .first()
                 .is_some_and(|(soft, ..)| waiting.request.soft > *soft);
@@ -113,8 +113,8 @@ impl<T: Schedulable> Plan<T> {
         best.map(|(_, _, candidate)| candidate)
     }
 
-    /// The job as it could start on the lane now, if it may. Cutting it is dear, and done while there are
-    /// cuts left.
+    /// The job in the form in which it could start on the lane now, if it may. Cutting is expensive, and done while
+    /// cuts are left.
     fn candidate(
         &self,
         look: Look,
@@ -127,7 +127,7 @@ impl<T: Schedulable> Plan<T> {
         let request = &waiting.request;
         let whole = self.predicted(lane, job, waiting, waiting.features, None);
         if whole.short && !self.lane_takes(lane, &whole, 0) {
-            // Nor is a part of it for a lane of long jobs.
+            // A part of it is not suitable for a lane of long jobs either.
             return None;
         }
         let until_ns = |time: Time| time.since_ns(now);
@@ -142,7 +142,7 @@ impl<T: Schedulable> Plan<T> {
             Class::Duty | Class::Verdict => {
                 let fast_lanes = usize::from(self.config.fast_lanes);
                 let long_max = match class {
-                    // What a node owes does not wait for a proof, even on the only fast lane.
+                    // A duty does not wait for a proof, even on the only fast lane.
                     Class::Duty => fast_lanes,
                     _ => fast_lanes / 2,
                 };
@@ -161,7 +161,7 @@ impl<T: Schedulable> Plan<T> {
                 };
                 cut.or(may_be_late.then_some(late))
             }
-            // Only memory is a reason to cut what has time.
+            // Work that has time is cut only because of memory.
             _ if waiting.features.memory_bytes > self.config.memory_budget_bytes => {
                 *cuts_left = cuts_left.checked_sub(1)?;
                 self.longest_prefix(lane, job, waiting, fits)
@@ -171,8 +171,8 @@ impl<T: Schedulable> Plan<T> {
         fitting.filter(|it| self.lane_takes(lane, it, 0))
     }
 
-    /// The longest prefix that fits, or the one that ends where its size class begins if that has
-    /// more inputs in the time: filling a little past a padding step can double the cost.
+    /// Returns the longest prefix that fits, or the one that ends where its size class begins if that has more inputs
+    /// for its time: going slightly past a padding step can double the cost.
     fn longest_prefix(
         &self,
         lane: usize,
@@ -235,7 +235,7 @@ impl<T: Schedulable> Plan<T> {
         }
     }
 
-    /// Votes in the time that the job takes, times the chance that it ends in time.
+    /// Votes per unit of run time, times the probability of finishing in time.
     fn density(&self, now: Time, waiting: &Waiting<T>, candidate: &Candidate<T>) -> f64 {
         let request = &waiting.request;
         let limit_ns = request.soft.since_ns(now);
@@ -246,10 +246,9 @@ impl<T: Schedulable> Plan<T> {
         f64::from(request.votes) * chance / candidate.prediction.t50_ns.max(1) as f64
     }
 
-    /// Whether a job is for this lane. A long one takes a fast lane if all prove lanes are busy and
-    /// fewer than `long_max` fast lanes run long jobs: for duties all of them, for other urgent jobs
-    /// half. One that is isolated waits for a prove lane, however urgent: on a fast lane it would run in
-    /// the process that it must not end.
+    /// Whether a lane accepts a job. A long one takes a fast lane if all prove lanes are busy and fewer than `long_max`
+    /// fast lanes run long jobs: all of them for duties, half for other urgent jobs. An isolated job waits for a prove
+    /// lane, however urgent: on a fast lane it would run in the process that it must not crash.
     fn lane_takes(&self, lane: usize, candidate: &Candidate<T>, long_max: usize) -> bool {
         let fast_lanes = usize::from(self.config.fast_lanes);
         let short = candidate.short;
@@ -312,7 +311,7 @@ impl<T: Schedulable> Plan<T> {
     }
 }
 
-/// The greatest number from 1 to below `end` that holds, if those that hold come first.
+/// The greatest number from 1 to below `end` for which `holds` is true, assuming those come first.
 fn last_that(end: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
     let (mut low, mut high) = (0, end);
     while high - low > 1 {

@@ -1,4 +1,4 @@
-//! The jobs that wait, in the three orders in which they are looked at.
+//! The waiting jobs, in the three orders in which they are searched.
 
 use super::{Rank, Request, Waiting};
 use alphorn_scheme::{Class, Group, JobId, SessionId};
@@ -6,18 +6,18 @@ use alphorn_types::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Waiting jobs; every operation but a search by session is logarithmic.
+/// Waiting jobs; every operation except a search by session is logarithmic.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    /// In boxes: a map has room for eleven.
+    /// Boxed: a map node reserves space for eleven.
     jobs: BTreeMap<JobId, Box<Waiting<T>>>,
     /// By client, best first.
     order: BTreeSet<(u32, Class, Time, JobId)>,
-    /// Worst first, for when the queue is full.
+    /// Worst first, used when the queue is full.
     worst: BTreeSet<(Rank, JobId)>,
     /// By the time at which they lose their value.
     by_hard: BTreeSet<(Time, JobId)>,
-    /// Which job waits for a group, by role.
+    /// The waiting job of each group, by role.
     groups: BTreeMap<(Group, u16), JobId>,
     bytes: u64,
 }
@@ -70,11 +70,11 @@ impl<T> Queue<T> {
         self.jobs.insert(job, Box::new(waiting));
     }
 
-    /// Takes a job out.
+    /// Removes a job.
     ///
     /// # Panics
     ///
-    /// If it does not wait.
+    /// If it is not waiting.
     pub(super) fn remove(&mut self, job: JobId) -> Waiting<T> {
         let waiting = *self.jobs.remove(&job).expect("the job waits");
         let request = &waiting.request;
@@ -88,13 +88,13 @@ impl<T> Queue<T> {
         }
         self.bytes -= request.bytes;
         if self.jobs.is_empty() {
-            // An empty map keeps the room of eleven.
+            // An empty map keeps an allocation for eleven.
             *self = Self::default();
         }
         waiting
     }
 
-    /// The job that the request replaces.
+    /// Returns the job that the request replaces.
     pub(super) fn same_group(&self, request: &Request<T>) -> Option<JobId> {
         let key = (request.group, request.replaces?);
         self.groups.get(&key).copied()
@@ -110,7 +110,7 @@ impl<T> Queue<T> {
         self.worst.iter().copied()
     }
 
-    /// The clients whose jobs wait, by their numbers, from one on.
+    /// The numbers of clients with waiting jobs, starting from `first`.
     pub(super) fn clients_from(&self, first: u32) -> impl Iterator<Item = u32> {
         let from = |client: u32| {
             let first = (client, Class::ALL[0], Time::ZERO, JobId(0));
@@ -126,23 +126,23 @@ impl<T> Queue<T> {
         self.order.range(first..=last).map(|(.., job)| *job)
     }
 
-    /// A job whose `hard` is over.
+    /// Returns a job whose `hard` has passed.
     pub(super) fn expired(&self, now: Time) -> Option<JobId> {
         let (hard, job) = self.by_hard.first()?;
         (*hard <= now).then_some(*job)
     }
 
-    /// When the first job loses its value.
+    /// Time at which the first job loses its value.
     pub(super) fn next_expiry(&self) -> Option<Time> {
         self.by_hard.first().map(|(hard, _)| *hard)
     }
 
-    /// When the first job of the current phase becomes a late one.
+    /// Time at which the first job of the current phase becomes late.
     pub(super) fn next_late(&self) -> Option<Time> {
         self.first_of(Class::Current).map(|(soft, _)| soft)
     }
 
-    /// Gives the jobs of the current phase whose `soft` is over the class of late ones.
+    /// Moves jobs of the current phase whose `soft` has passed to the class of late ones.
     pub(super) fn expire_soft(&mut self, now: Time) {
         while let Some((soft, job)) = self.first_of(Class::Current) {
             if soft > now {
@@ -154,7 +154,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The job of a class with the earliest `soft`, whosever it is.
+    /// The job of a class with the earliest `soft`, for any client.
     fn first_of(&self, class: Class) -> Option<(Time, JobId)> {
         let firsts = self.clients_from(0).filter_map(|client| {
             let job = self.of_class(client, class).next()?;

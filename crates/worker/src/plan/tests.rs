@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 mod lanes;
 
-/// A job whose inputs cost the same each, padded to multiples of `padding`.
+/// A job whose inputs have equal cost, padded to multiples of `padding`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Toy {
     inputs: u32,
@@ -465,7 +465,7 @@ fn refusals_name_the_bound() {
     assert_eq!(over, Err(Refused::Expired));
 }
 
-/// Lanes, sessions and jobs drawn from a seed; every accepted job ends exactly once, lanes never
+/// Lanes, sessions and jobs drawn from a seed. Every accepted job ends exactly once, lanes never
 /// run two jobs, and the bounds hold.
 fn random_schedule(seed: u64) {
     let mut state = seed * 2 + 1;
@@ -587,15 +587,15 @@ fn every_accepted_job_ends_exactly_once() {
     (0..500).for_each(random_schedule);
 }
 
-/// Two clients with long jobs, of whom one has many of the best class and hands in another whenever
-/// one has ended: the other one waits for one of them, each time.
+/// Two clients with long jobs. One has many of the best class and submits another whenever one has
+/// ended; the other waits for only one of them each time.
 #[test]
 fn clients_take_turns_whatever_their_classes() {
     let of = |client, class| Request {
         client,
         ..request(class, toy(200), 60_000, 90_000)
     };
-    // Whichever of the two has the lower number.
+    // With either of the two having the lower number.
     for greedy in [1, 9] {
         let mut plan = plan();
         for _ in 0..100 {
@@ -619,7 +619,7 @@ fn clients_take_turns_whatever_their_classes() {
     }
 }
 
-/// Jobs of the current phase become late ones at their own `soft`, whosever they are.
+/// Jobs of the current phase become late at their own `soft`, whichever client they belong to.
 #[test]
 fn each_client_has_deadlines_of_its_own() {
     let mut plan = plan();
@@ -640,7 +640,7 @@ fn overload_does_not_cost_a_duty() {
     let (mut useful_ms, mut now_ms, mut duties) = (0, 0, 0);
     let mut busy_until = [0; 2];
     while now_ms < 100_000 {
-        // Five times what the prove lane can do, and a duty every 100 ms.
+        // Five times the capacity of the prove lane, and a duty every 100 ms.
         if now_ms % 20 == 0 {
             let mut request = request(Class::Backfill, toy(100), now_ms + 500, now_ms + 2_000);
             request.session = session(now_ms / 1_000);

@@ -1,43 +1,43 @@
-//! What a driver and the plan tell each other.
+//! Types exchanged between a driver and the plan.
 
 use alphorn_scheme::{Class, Group, JobId, SessionId};
 use alphorn_types::Time;
 use thiserror::Error;
 
-/// What a lane is for.
+/// The purpose of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LaneKind {
     /// Jobs of at most [`Config::fast_max_ns`], on one thread.
     Fast,
-    /// Longer ones, on several threads.
+    /// Longer jobs, on several threads.
     Prove,
 }
 
-/// Bounds and lanes.
+/// Lanes and bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Lanes for short jobs; they are numbered first.
+    /// Number of lanes for short jobs; they are numbered first.
     pub fast_lanes: u16,
-    /// Lanes for long jobs.
+    /// Number of lanes for long jobs.
     pub prove_lanes: u16,
-    /// Threads of a prove lane.
+    /// Number of threads of a prove lane.
     pub prove_threads: u16,
-    /// Jobs that wait, at most.
+    /// Maximum number of waiting jobs.
     pub jobs_queued_max: u32,
-    /// Bytes of the inputs of jobs that wait, at most.
+    /// Maximum bytes of the inputs of waiting jobs.
     pub queue_bytes_max: u64,
-    /// Open sessions, at most.
+    /// Maximum number of open sessions.
     pub sessions_open_max: u32,
-    /// Working memory of running jobs, at most, in bytes.
+    /// Maximum working memory of running jobs, in bytes.
     pub memory_budget_bytes: u64,
-    /// Nanoseconds between the end of a job and `soft` that publishing needs.
+    /// Nanoseconds that publishing needs between the end of a job and `soft`.
     pub publish_margin_ns: u64,
-    /// Longest 90 % prediction of a job for a fast lane, in nanoseconds.
+    /// Maximum 90 % prediction of a job for a fast lane, in nanoseconds.
     pub fast_max_ns: u64,
 }
 
 impl Default for Config {
-    /// One fast and one prove lane, and the bounds of a node.
+    /// One fast and one prove lane, with the bounds of a node.
     fn default() -> Self {
         Self {
             fast_lanes: 1,
@@ -54,9 +54,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The lanes of a machine with `cores` cores: the prover gets all of up to two, all but one of
-    /// up to eight, all but two of more; half of the cores, at least one and at most eight, serve
-    /// short jobs and overlap with them.
+    /// Returns the lanes for a host with `cores` cores. The prover gets all of up to two, all but
+    /// one of up to eight, all but two of more. Half of the cores, at least one and at most eight,
+    /// serve short jobs and overlap with the prover's.
     pub fn for_cores(cores: u16) -> Self {
         let cores = cores.max(1);
         Self {
@@ -79,45 +79,45 @@ impl Config {
 /// The working interval of one role for one group family in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its name.
+    /// Its id.
     pub id: SessionId,
-    /// When its jobs come: long work of less value does not start if it would run into this.
+    /// When its jobs arrive. Long work of lower value does not start if it would still run then.
     pub open: Time,
     /// Latest finish that still meets the phase.
     pub soft: Time,
-    /// From here on its jobs have no value.
+    /// Time after which its jobs have no value.
     pub hard: Time,
 }
 
-/// A job to be done.
+/// A submitted job.
 #[derive(Clone, Debug)]
 pub struct Request<T> {
-    /// Whose it is: those who have jobs that wait take turns, whatever their classes. The same for
-    /// all jobs of who has the worker alone.
+    /// The client it belongs to. Clients with waiting jobs take turns, whatever the classes. A sole
+    /// user of the worker uses the same number for all jobs.
     pub client: u32,
-    /// The session that it belongs to; its bounds hold if it is open, beside those below.
+    /// The session it belongs to. If it is open, its bounds apply in addition to those below.
     pub session: SessionId,
-    /// What it is about.
+    /// The group it concerns.
     pub group: Group,
-    /// A newer job of the same role and group replaces this one while it waits; none = it is
-    /// never replaced. Only for jobs that take all inputs there are.
+    /// A newer job of the same role and group replaces this one while it waits; none = it is never
+    /// replaced. Only for jobs that take all available inputs.
     pub replaces: Option<u16>,
     /// Its class.
     pub class: Class,
     /// Latest finish that still meets the phase.
     pub soft: Time,
-    /// From here on it has no value.
+    /// Time after which it has no value.
     pub hard: Time,
-    /// Votes that it adds to what is held.
+    /// Number of votes that it adds to those held.
     pub votes: u32,
-    /// Bytes of its inputs, while it waits.
+    /// Bytes of its inputs while it waits.
     pub bytes: u64,
-    /// What to do.
+    /// The work to do.
     pub work: T,
 }
 
 impl<T> Request<T> {
-    /// The same with other work.
+    /// The same request with other work.
     pub fn with<U>(&self, work: U) -> Request<U> {
         Request {
             client: self.client,
@@ -134,16 +134,16 @@ impl<T> Request<T> {
     }
 }
 
-/// Why a submission was not accepted, or a waiting job given up.
+/// Why a submission was not accepted, or a waiting job was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// As many jobs wait as may, and none of them is worth less.
+    /// The maximum number of jobs is waiting, and none of them is worth less.
     #[error("{max} jobs wait, and none of them is worth less")]
     QueueFull {
         /// The bound.
         max: u32,
     },
-    /// The inputs do not fit beside those that wait, and nothing is worth less.
+    /// The inputs do not fit next to those waiting, and nothing is worth less.
     #[error("{bytes} bytes of inputs do not fit into {max}")]
     BytesFull {
         /// Bytes of the job.
@@ -151,16 +151,16 @@ pub enum Refused {
         /// The bound.
         max: u64,
     },
-    /// As many sessions are open as may be.
+    /// The maximum number of sessions is open.
     #[error("{max} sessions are open")]
     SessionsFull {
         /// The bound.
         max: u32,
     },
-    /// It has no value any more.
+    /// It no longer has any value.
     #[error("the job has no value any more")]
     Expired,
-    /// It needs more memory than there is, and cannot be cut.
+    /// It needs more memory than available, and cannot be cut.
     #[error("{bytes} bytes of memory needed, the budget is {max}")]
     Memory {
         /// Bytes needed.
@@ -170,84 +170,84 @@ pub enum Refused {
     },
 }
 
-/// How a run ended, as the lane reports it.
+/// How a run ended, as reported by the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
-    /// To its end, in so many nanoseconds.
+    /// It completed.
     Through {
         /// Time of the run.
         ran_ns: u64,
     },
-    /// To its end, but not in the way that the costs speak of: bad inputs were found, or it was
-    /// done a second time.
+    /// It completed, but not in the way that the costs describe: bad inputs were found, or it was
+    /// run a second time.
     Astray {
         /// Time of the run.
         ran_ns: u64,
     },
-    /// It was asked to stop, and did.
+    /// It was asked to stop, and stopped.
     Stopped,
-    /// It panicked or its process died.
+    /// It panicked, or its process died.
     Crashed,
 }
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It ran; the lane has the result. Also if it was asked to stop and was faster.
+    /// It ran, and the lane has the result. Also if it was asked to stop but finished first.
     Ran,
-    /// A newer one of the same role and group replaced it.
+    /// Replaced by a newer job of the same role and group.
     Superseded,
-    /// Its session ended or its value was gone before it ran, or it was stopped.
+    /// Its session ended or its value was lost before it ran, or it was stopped.
     Cancelled,
-    /// It gave way to a better one.
+    /// Dropped for a better one.
     Refused(Refused),
     /// Its run crashed.
     Crashed,
 }
 
-/// The end of a job; one for each accepted submission.
+/// The end of a job; exactly one per accepted submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// Which.
+    /// The job.
     pub job: JobId,
     /// Its session.
     pub(crate) session: SessionId,
-    /// What it was about.
+    /// The group it concerned.
     pub(crate) group: Group,
     /// How it ended.
     pub end: End,
     /// It ended after `soft`.
     pub(crate) late: bool,
-    /// Inputs that were cut off, to be submitted again.
+    /// Number of inputs that were cut off and must be submitted again.
     pub leftover: u32,
-    /// Nanoseconds that it waited.
+    /// Nanoseconds spent waiting.
     pub(crate) queued_ns: u64,
-    /// Nanoseconds that it ran.
+    /// Nanoseconds spent running.
     pub(crate) ran_ns: u64,
 }
 
-/// What the plan wants done.
+/// An effect requested by the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A job ended.
     Finished(Finished),
-    /// Ask the job on a lane to stop; its end is reported as usual.
+    /// Ask the job on a lane to stop. Its end is reported as usual.
     Stop {
         /// The lane.
         lane: usize,
-        /// The job that runs there.
+        /// The job running on it.
         job: JobId,
     },
 }
 
-/// A job that a lane is to run now.
+/// A job that a lane must run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start<T> {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// What to do: the submitted work, or a prefix of it.
+    /// The work: what was submitted, or a prefix of it.
     pub work: T,
-    /// Half of such jobs end by then.
+    /// Half of such jobs finish within this time.
     pub t50_ns: u64,
     /// Nine in ten do.
     pub t90_ns: u64,

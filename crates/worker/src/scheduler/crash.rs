@@ -1,24 +1,24 @@
-//! What is remembered of crashes: inputs that are not run again, groups that are not taken.
+//! Crash records: inputs that are not run again, groups that are refused.
 
 use alphorn_scheme::Group;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Crashes of a group within [`WINDOW_SLOTS`] after which it is refused.
+/// Number of crashes of a group within [`WINDOW_SLOTS`] after which it is refused.
 const CRASHES_MAX: usize = 3;
 /// The window.
 const WINDOW_SLOTS: u64 = 10;
-/// For how long it is refused, in slots.
+/// Number of slots for which it is refused.
 const REFUSED_SLOTS: u64 = 32;
-/// Groups that are remembered; the one whose crash is longest ago goes.
+/// Maximum number of groups remembered; the one with the oldest crash is dropped.
 const GROUPS_MAX: usize = 1024;
 
-/// SHA-256 names of inputs and tasks that ended a run.
+/// SHA-256 names of inputs and tasks that crashed a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quarantine {
     names: BTreeSet<[u8; 32]>,
     order: VecDeque<[u8; 32]>,
     max: usize,
-    /// Whether whole tasks are among them, whose names are dear to compute.
+    /// Whether whole tasks are included, whose names are expensive to compute.
     pub(crate) tasks: bool,
 }
 
@@ -51,12 +51,12 @@ impl Quarantine {
     }
 }
 
-/// The slots of the last crashes of groups, newest first.
+/// The slots of the most recent crashes of groups, newest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups(BTreeMap<Group, VecDeque<u64>>);
 
 impl Groups {
-    /// A job of the group crashed in a slot.
+    /// Records a crash of a job of the group in a slot.
     pub(crate) fn crashed(&mut self, group: Group, slot: u64) {
         let slots = self.0.entry(group).or_default();
         slots.push_front(slot);
@@ -72,7 +72,8 @@ impl Groups {
         }
     }
 
-    /// How often the group crashed and the first slot that takes it again, if `slot` does not.
+    /// Number of crashes of the group and the first slot in which it is accepted again, if `slot`
+    /// is refused.
     pub(crate) fn refused(&self, group: &Group, slot: u64) -> Option<(usize, u64)> {
         let slots = self
             .0
@@ -85,30 +86,32 @@ impl Groups {
     }
 }
 
-/// The search for the input that crashes a task: the shortest prefix that does ends with it.
+/// The search for the input that crashes a task: it is the last one of the shortest crashing
+/// prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Search {
     /// A prefix of this length is known not to crash.
     good: u32,
-    /// One of this length is known to.
+    /// A prefix of this length is known to crash.
     bad: u32,
-    /// Runs that are left.
+    /// Remaining runs.
     left: u32,
 }
 
-/// What a search says next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Run the prefix of this length.
     Run(u32),
     /// This input crashes the task.
     Found(u32),
-    /// No input could be found in the runs that there are.
+    /// No input was found within the permitted runs.
     Lost,
 }
 
 impl Search {
-    /// A search in a task of so many inputs that crashes as a whole; at most 2 log2 n + 4 runs.
+    /// Creates a search in a task with this many inputs that crashes as a whole; at most 2 log2 n +
+    /// 4 runs.
     pub(crate) fn new(inputs: u32) -> Self {
         let log2 = 32 - inputs.saturating_sub(1).leading_zeros();
         Self {
@@ -127,7 +130,7 @@ impl Search {
         }
     }
 
-    /// Takes the result of the run that [`Search::next`] asked for.
+    /// Takes the result of the run requested by [`Search::next`].
     pub(crate) fn answer(&mut self, crashed: bool) {
         if let Next::Run(inputs) = self.next() {
             self.left -= 1;

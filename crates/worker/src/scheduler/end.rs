@@ -1,4 +1,4 @@
-//! How a run of a ticket's job becomes its end, or another run.
+//! Turns the end of a run into the end of its ticket's job, or into another run.
 
 use super::crash::{Next, Search};
 use super::{At, Ended, Finished, Load, Report, Scheduler, Stage, Ticket};
@@ -7,7 +7,7 @@ use alphorn_scheme::{Class, Outcome, Task};
 use std::sync::Arc;
 
 impl<T: Task> Scheduler<T> {
-    /// Does what the plan wants done.
+    /// Executes the plan's effects.
     pub(super) fn settle(&mut self, at: At) {
         while let Some(output) = self.plan.poll_output() {
             match output {
@@ -22,9 +22,9 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// A run of a ticket's job has ended, or will not be.
+    /// Handles the end of a run of a ticket's job, including one that will not happen.
     fn run_ended(&mut self, at: At, finished: &plan::Finished) {
-        // Each job of the plan has a ticket from its submission to here.
+        // Each job of the plan has a ticket from submission to this point.
         let Some(mut ticket) = self.tickets.remove(&finished.job) else {
             return;
         };
@@ -45,7 +45,7 @@ impl<T: Task> Scheduler<T> {
                 let ended = ran.map(|(report, _)| report.ended);
                 self.deliver_run(ticket, finished, ended);
             }
-            // What crashed and is not run again has crashed.
+            // A crashed job that is not rerun has crashed.
             (_, Stage::Again { .. } | Stage::Search(_)) => {
                 self.deliver(ticket, finished, Outcome::Crashed, false);
             }
@@ -62,7 +62,7 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// Delivers what a lane reported of a run to its end.
+    /// Delivers a lane's report of a completed run.
     fn deliver_run(
         &mut self,
         ticket: Ticket<T>,
@@ -80,7 +80,7 @@ impl<T: Task> Scheduler<T> {
         self.deliver(ticket, finished, outcome, crasher);
     }
 
-    /// A run crashed: once more, then the search for the input that does it.
+    /// Handles a crash: reruns the job, then searches for the input that causes it.
     fn crashed(
         &mut self,
         at: At,
@@ -91,7 +91,7 @@ impl<T: Task> Scheduler<T> {
         self.counts.crashes += 1;
         let hung = matches!(&ran, Some((report, _)) if matches!(report.ended, Ended::Hung(_)));
         if hung && ticket.request.work.verifies() {
-            // Nothing is held against what it was to verify: the machine was slow, or stood still.
+            // Do not blame the inputs it was to verify: the host was slow, or suspended.
             return self.deliver(ticket, finished, Outcome::Crashed, false);
         }
         if ticket.stage == Stage::First {
@@ -99,7 +99,7 @@ impl<T: Task> Scheduler<T> {
             self.groups.crashed(ticket.request.group, slot);
             ticket.cut = finished.leftover;
         }
-        // A thread that hangs is not given the same job again.
+        // A job that hung in a thread is not run again.
         let mut may_again = false;
         if let Some((report, task)) = ran {
             if let Ended::Crashed(name) | Ended::Hung(name) = report.ended {
@@ -135,7 +135,7 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// A run of the search has ended.
+    /// Handles the end of a search run.
     fn searched(
         &mut self,
         at: At,
@@ -148,7 +148,7 @@ impl<T: Task> Scheduler<T> {
         self.search_on(at, ticket, finished, search);
     }
 
-    /// Runs the next prefix of a task that crashes, or names the input that does it.
+    /// Runs the next prefix of a crashing task, or reports the input that causes it.
     fn search_on(
         &mut self,
         at: At,
@@ -176,7 +176,7 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// Delivers a crash that no input is known to cause: the whole task is not run again.
+    /// Delivers a crash with no known causing input: the whole task is not run again.
     fn deliver_crashed(&mut self, ticket: Ticket<T>, finished: &plan::Finished) {
         if let Some(name) = ticket.name {
             let quarantine = Arc::make_mut(&mut self.quarantine);
@@ -186,7 +186,7 @@ impl<T: Task> Scheduler<T> {
         self.deliver(ticket, finished, Outcome::Crashed, false);
     }
 
-    /// Puts another run of a ticket's job into the queue; it has crashed if there is no room.
+    /// Queues another run of a ticket's job; the job has crashed if there is no room.
     fn run_again(
         &mut self,
         at: At,
@@ -197,7 +197,7 @@ impl<T: Task> Scheduler<T> {
     ) {
         let load = Load::new(work, self.env.clone());
         let request = Request {
-            // What came later for its group does not end the search in it.
+            // Newer jobs of its group do not end the search.
             replaces: None,
             class,
             ..ticket.request.with(load)
@@ -210,7 +210,7 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// Gives up the ticket for its end.
+    /// Exchanges the ticket for its end.
     fn deliver(
         &mut self,
         ticket: Ticket<T>,

@@ -1,4 +1,4 @@
-//! The scheduler by hand, in virtual time.
+//! The scheduler driven by hand, in virtual time.
 
 use super::*;
 use crate::toy::{BAD, GOOD, PANIC, PROOF, Toy, ToyEnv, request};
@@ -65,7 +65,7 @@ fn done(scheduler: &mut Scheduler<Toy>, ms: u64, lane: usize) {
     scheduler.ended(at(ms), lane, 0, Report::of(Ended::Done(0)));
 }
 
-/// What a random schedule remembers.
+/// State of a random schedule.
 struct Schedule {
     scheduler: Scheduler<Toy>,
     state: u64,
@@ -73,7 +73,7 @@ struct Schedule {
     accepted: BTreeMap<JobId, u32>,
     /// The thread of each lane, and whether it has an order.
     lanes: Vec<(u64, bool)>,
-    /// Threads that were given up with a job.
+    /// Threads that were abandoned with a job.
     lost: Vec<(usize, u64)>,
 }
 
@@ -194,10 +194,9 @@ impl Schedule {
     }
 }
 
-/// W1 and R20: every order of submissions, runs, crashes, hangs, late threads, cancellations and the
-/// end yields exactly one end for each accepted job. All that threads share is the scheduler under one
-/// lock, so the orders of its calls are the orders of the threads; whether each thread that waits is
-/// woken is what `model.rs` asks.
+/// W1 and R20: every order of submissions, runs, crashes, hangs, late threads, cancellations and shutdown yields
+/// exactly one end for each accepted job. Threads share only the scheduler, under one lock, so the orders of its calls
+/// are the orders of the threads. Whether each waiting thread is woken is checked by `model.rs`.
 #[test]
 fn every_accepted_job_ends_exactly_once_in_every_order() {
     for seed in 0..1500 {
@@ -238,9 +237,7 @@ fn every_accepted_job_ends_exactly_once_in_every_order() {
     }
 }
 
-/// R2: a result is delivered whenever it comes, and its fate is a function of facts; the slots of
-/// other sessions are not part of any of it (W2).
-/// A run again after a crash is still the job that was submitted.
+/// A rerun after a crash is still the submitted job.
 #[test]
 fn what_runs_is_told_by_the_name_that_it_was_given() {
     let mut scheduler = scheduler_of(config());
@@ -264,6 +261,8 @@ fn what_runs_is_told_by_the_name_that_it_was_given() {
     assert_eq!(scheduler.at_work(at(11)), []);
 }
 
+/// R2: a result is delivered whenever it arrives, and its fate is a function of facts that do not include the slots of
+/// other sessions (W2).
 #[test]
 fn late_results_are_delivered_and_none_of_use_is_lost() {
     let mut kept = 0;
@@ -308,7 +307,7 @@ fn late_results_are_delivered_and_none_of_use_is_lost() {
     assert_eq!(kept, 6, "each that is valid and adds votes");
 }
 
-/// W2 at the scheduler: the end of a job changes nothing of jobs of other sessions.
+/// W2 at the scheduler: the end of a job does not affect jobs of other sessions.
 #[test]
 fn an_end_touches_no_other_session() {
     let mut scheduler = scheduler_of(config());
@@ -493,7 +492,7 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
     );
     submit(&mut scheduler, 20_000, Toy::new(&[GOOD]));
     assert!(scheduler.refill().is_empty());
-    // A thread that comes back after all: all is well once the lane has one again, and not before.
+    // A thread that returns after all: all is well once the lane has one again, and not before.
     done(&mut scheduler, 20_000, 1);
     assert!(scheduler.receive().is_none());
     assert!(scheduler.status().degraded);
@@ -505,7 +504,7 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
     assert_eq!(scheduler.refill(), [(1, 2)]);
     assert!(scheduler.refill().is_empty());
     assert!(!scheduler.status().degraded);
-    // None is to be had at first.
+    // None can be started at first.
     scheduler.vacate(1);
     assert!(scheduler.status().degraded);
     assert_eq!(scheduler.refill(), [(1, 2)]);
@@ -520,7 +519,7 @@ fn lanes_that_hang_are_replaced_until_too_many_do() {
     assert!(scheduler.refill().is_empty(), "what ends starts no threads");
 }
 
-/// A machine that is too slow, or stands still, while it verifies the proofs of others: they are good.
+/// A host that is too slow, or suspended, while it verifies the proofs of others, which are valid.
 #[test]
 fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
     let mut scheduler = scheduler_of(WorkerConfig {
@@ -541,7 +540,7 @@ fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
         };
         assert!(scheduler.hung(at(ms + 5_000)).is_empty(), "silent for 5 s");
         drop(order);
-        // What never ends is given up, so that the lane goes on.
+        // A job that never ends is abandoned, so that the lane continues.
         ms += 8_000;
         let hung = scheduler.hung(at(ms));
         assert!(hung.len() == 1 && hung[0].hangs);
@@ -552,14 +551,14 @@ fn a_slow_verification_neither_hangs_nor_is_held_against_its_inputs() {
             scheduler.receive().map(|f| f.outcome),
             Some(Outcome::Crashed)
         );
-        // The thread that was slow comes back.
+        // The slow thread returns.
         scheduler.ended(at(ms), 1, thread - 1, Report::of(Ended::Done(0)));
         ms += 1;
     }
     assert_eq!(scheduler.status().quarantined, 0);
 }
 
-/// On a machine where jobs take ten times their prediction, silence is measured by what was learned.
+/// On a host where jobs take ten times their prediction, the limit on silence is based on what was learned.
 #[test]
 fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
     let mut scheduler = scheduler_of(WorkerConfig {
@@ -596,7 +595,7 @@ fn silence_is_measured_by_what_was_learned_of_a_loaded_machine() {
     assert_eq!(scheduler.hung(at(ms + 60_000)).len(), 1);
 }
 
-/// A child that is not ready when its job is asked to stop is given up, which reads as a crash.
+/// A child that is not ready when its job is asked to stop is given up, which is reported as a crash.
 #[test]
 fn a_job_that_is_not_wanted_any_more_does_not_run_again() {
     for ended in [Ended::Crashed(None), Ended::Refused("no child".into())] {

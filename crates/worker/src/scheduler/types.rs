@@ -1,4 +1,4 @@
-//! What goes over the scheduler: jobs in, orders to lanes, reports back, results out.
+//! Types that pass through the scheduler: jobs in, orders to lanes, reports back, results out.
 
 use super::crash::Quarantine;
 use crate::child::ChildCommand;
@@ -8,9 +8,9 @@ use alphorn_scheme::{Features, Group, JobId, Outcome, Schedulable, SessionId, Ta
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-/// An environment, its portable twin once that is needed, and how a child makes the same.
+/// An environment, its portable twin once needed, and how a child builds the same.
 pub(crate) struct Environment<T: Task> {
-    /// Counts environments, so that a child of an older one is noticed.
+    /// Counts environments, so that a child of an older one can be detected.
     pub(crate) number: u64,
     env: T::Env,
     portable: OnceLock<Option<T::Env>>,
@@ -27,7 +27,7 @@ impl<T: Task> Environment<T> {
         }
     }
 
-    /// The environment; the portable twin if that is wanted and there is one.
+    /// Returns the environment, or the portable twin if requested and present.
     pub(crate) fn on(&self, portable: bool) -> &T::Env {
         let twin = match portable {
             true => self
@@ -51,7 +51,7 @@ pub(crate) struct Load<T: Task> {
     pub(crate) task: Arc<T>,
     env: Arc<Environment<T>>,
     features: Features,
-    /// What such tasks took beyond what their scheme says, in thousandths.
+    /// Memory use of such tasks relative to their scheme's estimate, in thousandths.
     memory_permille: u64,
     isolated: bool,
 }
@@ -67,7 +67,7 @@ impl<T: Task> Load<T> {
         }
     }
 
-    /// What the scheme says.
+    /// The scheme's own estimate.
     pub(crate) fn said(&self) -> Features {
         self.features
     }
@@ -98,7 +98,7 @@ impl<T: Task> Schedulable for Load<T> {
     }
 }
 
-/// What a lane is to do.
+/// An order for a lane.
 pub(crate) struct Order<T: Task> {
     pub(crate) job: JobId,
     pub(crate) task: Arc<T>,
@@ -121,25 +121,25 @@ pub(crate) enum Ended<O> {
     },
     Refused(String),
     Stopped,
-    /// With the name of the task, if it has one.
+    /// Includes the name of the task, if it has one.
     Crashed(Option<[u8; 32]>),
-    /// It was given up in this process, and is not run again.
+    /// It was abandoned in this process, and is not run again.
     Hung(Option<[u8; 32]>),
     Faulty,
 }
 
-/// What a lane says of an order.
+/// A lane's report on an order.
 pub(crate) struct Report<O> {
     pub(crate) ended: Ended<O>,
     pub(crate) ran_ns: u64,
     pub(crate) cpu_ns: u64,
-    /// The time is that of one run from beginning to end.
+    /// The time is that of a single run from start to finish.
     pub(crate) usual: bool,
-    /// The result was faulty, and right on portable kernels.
+    /// The result was faulty, and correct on portable kernels.
     pub(crate) kernel_fault: bool,
-    /// Results that failed verification.
+    /// Number of results that failed verification.
     pub(crate) faults: u64,
-    /// Memory at its peak, zero if unknown.
+    /// Peak memory; zero if unknown.
     pub(crate) peak_bytes: u64,
 }
 
@@ -157,73 +157,73 @@ impl<O> Report<O> {
     }
 }
 
-/// Where the time of a job went, in nanoseconds.
+/// Time spent on a job, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// It waited.
+    /// Waiting.
     pub queued_ns: u64,
-    /// It ran; all its runs together.
+    /// Running, over all its runs.
     pub ran_ns: u64,
-    /// Processor time of the thread that ran it, or of its child process with all threads.
+    /// Processor time of the thread that ran it, or of its child process over all threads.
     pub cpu_ns: u64,
 }
 
 /// The last run of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where: fast lanes first, then prove lanes.
+    /// The lane: fast lanes first, then prove lanes.
     pub lane: u16,
-    /// Inputs that were not cut off.
+    /// Number of inputs that were not cut off.
     pub inputs: u32,
-    /// Nanoseconds within which half of such jobs end, as was predicted at its start.
+    /// Nanoseconds within which half of such jobs end, as predicted at its start.
     pub predicted_ns: u64,
 }
 
-/// The end of a job; one for each accepted submission.
+/// The end of a job; exactly one per accepted submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished<O> {
-    /// Which, as [`Worker::submit`](crate::Worker::submit) named it.
+    /// The job, as named by [`Worker::submit`](crate::Worker::submit).
     pub job: JobId,
     /// Its session.
     pub session: SessionId,
-    /// What it was about.
+    /// The group it concerned.
     pub group: Group,
     /// How it ended.
     pub outcome: Outcome<O>,
-    /// It ended after `soft`; whether it is of use is the role's decision
+    /// It ended after `soft`. Whether it is still useful is the role's decision
     /// ([`alphorn_scheme::classify`]).
     pub late: bool,
-    /// Inputs at the end that were cut off, to be submitted again.
+    /// Number of trailing inputs that were cut off and must be submitted again.
     pub leftover: u32,
-    /// The invalid inputs are no bad signatures: they end whoever runs them, and no other input was
-    /// looked at.
+    /// The invalid inputs are not bad signatures: they crash the process that runs them, and no
+    /// other input was checked.
     pub crasher: bool,
-    /// Where its time went.
+    /// Time spent on it.
     pub timing: Timing,
     /// Its last run; none if it never ran.
     pub run: Option<Run>,
 }
 
-/// A job that runs now.
+/// A running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Which, as [`Worker::submit`](crate::Worker::submit) named it.
+    /// The job, as named by [`Worker::submit`](crate::Worker::submit).
     pub job: JobId,
-    /// The run: where, on how many inputs, and how long such jobs take.
+    /// The run: its lane, number of inputs, and the typical time of such jobs.
     pub run: Run,
-    /// Nanoseconds that this run has lasted.
+    /// Nanoseconds since this run started.
     pub ran_ns: u64,
-    /// Signs of life so far.
+    /// Number of beats so far.
     pub beats: u64,
 }
 
-/// Why a submission was not accepted; nothing is reported of it later.
+/// Why a submission was not accepted. No result is reported for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// Queue, memory, or time.
     #[error(transparent)]
     Refused(#[from] plan::Refused),
-    /// So many jobs are accepted and not received: call `try_recv`.
+    /// The maximum number of jobs is accepted and not yet received: call `try_recv`.
     #[error("{max} jobs are not received yet")]
     Undelivered {
         /// The bound.
@@ -235,71 +235,70 @@ pub enum SubmitError {
     /// The group's jobs crashed too often.
     #[error("jobs of this group crashed {crashes} times; refused to slot {until}")]
     GroupCrashes {
-        /// How often.
+        /// Number of crashes.
         crashes: usize,
-        /// The first slot that takes it again.
+        /// The first slot in which it is accepted again.
         until: u64,
     },
-    /// Too many lanes hang; only short jobs are taken.
+    /// Too many lanes hang; only short jobs are accepted.
     #[error("{abandoned} lanes hang: only short jobs are taken")]
     Degraded {
-        /// Lanes whose thread never came back, or that have none.
+        /// Number of lanes whose thread never returned, or that have none.
         abandoned: u32,
     },
-    /// The worker ends.
+    /// The worker is shutting down.
     #[error("the worker ends")]
     Closing,
 }
 
-/// What happened so far.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Submissions accepted.
     pub accepted: u64,
     /// Submissions refused.
     pub refused: u64,
-    /// Jobs delivered, however they ended.
+    /// Jobs delivered, with any outcome.
     pub delivered: u64,
-    /// Of them with a result.
+    /// Jobs delivered with a result.
     pub done: u64,
-    /// With bad inputs.
+    /// Jobs delivered with bad inputs.
     pub(crate) invalid: u64,
-    /// With a result after `soft`.
+    /// Jobs delivered with a result after `soft`.
     pub late: u64,
     /// Runs that panicked or whose child died.
     pub crashes: u64,
-    /// Runs that were given up because they hung.
+    /// Runs abandoned because they hung.
     pub hangs: u64,
     /// Results that failed their own verification.
     pub self_verify_failures: u64,
-    /// Frames of replaced children.
+    /// Frames from replaced children.
     pub stale_frames: u64,
-    /// Nanoseconds that fast lanes ran jobs.
+    /// Nanoseconds for which fast lanes ran jobs.
     pub fast_busy_ns: u64,
-    /// Nanoseconds that prove lanes ran jobs.
+    /// Nanoseconds for which prove lanes ran jobs.
     pub prove_busy_ns: u64,
 }
 
-/// How a worker is.
+/// Status of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub queued: usize,
-    /// Jobs that run.
+    /// Number of running jobs.
     pub running: usize,
-    /// Jobs that have ended and are not received.
+    /// Number of jobs that ended but were not yet received.
     pub(crate) undelivered: usize,
-    /// Threads that never came back.
+    /// Number of threads that never returned.
     pub abandoned: u32,
-    /// More of them than may be, or a lane has no thread: long jobs are refused.
+    /// More of them than permitted, or a lane has no thread: long jobs are refused.
     pub degraded: bool,
-    /// A kernel gave wrong results: everything runs on portable ones until the worker is started
-    /// anew.
+    /// A kernel gave wrong results: everything runs on portable ones until the worker is restarted.
     pub kernel_disabled: bool,
     /// Low-memory mode.
     pub(crate) low_memory: bool,
-    /// Inputs and jobs that are not run again.
+    /// Number of inputs and jobs that are not run again.
     pub quarantined: usize,
-    /// What happened so far.
+    /// Counters since the start.
     pub counts: Counts,
 }

@@ -1,4 +1,4 @@
-//! What a watcher does with jobs that give no sign of life.
+//! Handling of unresponsive jobs.
 
 use super::{At, Ended, Report, Scheduler};
 use alphorn_scheme::{JobId, Task};
@@ -8,17 +8,17 @@ use std::sync::atomic::Ordering;
 /// A job that must be ended from outside.
 pub(crate) struct Hung<T> {
     pub(crate) lane: usize,
-    /// Its lane may run another one by the time that it is ended.
+    /// Its lane may be running another one by the time it is ended.
     pub(crate) job: JobId,
-    /// The thread of the lane that runs it.
+    /// The lane's thread that runs it.
     pub(crate) thread: u64,
     pub(crate) task: Arc<T>,
-    /// It hangs; otherwise it was asked to stop and did not, which only ends a child.
+    /// It hangs. Otherwise it was asked to stop and did not, which only ends a child.
     pub(crate) hangs: bool,
 }
 
 impl<T: Task> Scheduler<T> {
-    /// The jobs that hang or do not stop.
+    /// Returns the jobs that hang or do not stop.
     pub(crate) fn hung(&mut self, at: At) -> Vec<Hung<T>> {
         let stop_grace_ns = self.config.stop_grace_ms.saturating_mul(1_000_000);
         let mut hung = Vec::new();
@@ -52,7 +52,7 @@ impl<T: Task> Scheduler<T> {
         hung
     }
 
-    /// The child of a job was killed: its lane reports that soon.
+    /// Notes that the child of a job was killed. Its lane will report that soon.
     pub(crate) fn killed(&mut self, hung: &Hung<T>) {
         let on = self.posts[hung.lane].on.as_mut();
         if let Some(on) = on.filter(|on| on.job == hung.job) {
@@ -62,15 +62,15 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// Whether the lane of a job that was found to hang has not reported its end since.
+    /// Whether the lane of a job found hanging has not reported its end since.
     pub(crate) fn still_runs(&self, hung: &Hung<T>) -> bool {
         let on = self.posts[hung.lane].on.as_ref();
         on.is_some_and(|on| on.job == hung.job)
     }
 
-    /// Gives up the thread of a lane whose job hangs in this process. The number of the thread that
-    /// replaces it; none if it has reported after all, or if too many hang already: the lane is empty
-    /// then, until [`Scheduler::refill`] names it.
+    /// Abandons the thread of a lane whose job hangs in this process. Returns the number of the replacement thread.
+    /// None if the thread has reported after all, or if too many hang already: the lane is then empty until
+    /// [`Scheduler::refill`] returns it.
     pub(crate) fn abandon(
         &mut self,
         at: At,
@@ -90,7 +90,7 @@ impl<T: Task> Scheduler<T> {
         has_thread.then_some(post.thread)
     }
 
-    /// Threads that hang beyond which a lane is not replaced.
+    /// Number of hung threads beyond which a lane's thread is not replaced.
     fn abandoned_max(&self, lane: usize) -> u32 {
         let max = self.config.lanes_abandoned_max;
         match lane < usize::from(self.config.plan.fast_lanes) {
@@ -99,8 +99,8 @@ impl<T: Task> Scheduler<T> {
         }
     }
 
-    /// Empty lanes that are to have a thread after all, and its number: others came back since. A process
-    /// that was paused gives up all that ran, and every thread of it reports a moment later.
+    /// Returns the empty lanes that get a thread after all, with its number, because others have returned. A process
+    /// that was suspended abandons everything that ran, and all those threads report shortly after.
     pub(crate) fn refill(&mut self) -> Vec<(usize, u64)> {
         let is_due = |scheduler: &Self, lane: usize| {
             scheduler.posts[lane].is_empty && scheduler.abandoned <= scheduler.abandoned_max(lane)
@@ -114,11 +114,11 @@ impl<T: Task> Scheduler<T> {
         refilled.collect()
     }
 
-    /// The system gave no thread to a lane: it is tried again.
+    /// Notes that the system could not start a thread for a lane: it is retried.
     pub(crate) fn vacate(&mut self, lane: usize) {
         self.posts[lane].is_empty = true;
     }
 }
 
-/// Threads that hang beyond which a fast lane is not replaced either.
+/// Number of hung threads beyond which fast lanes are not replaced either.
 const FAST_ABANDONED_MAX: u32 = 16;

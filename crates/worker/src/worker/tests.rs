@@ -109,8 +109,8 @@ fn bad_inputs_are_named() {
     assert_eq!(outcome(&inputs), Outcome::Invalid(vec![7, 100, 299]));
 }
 
-/// R12 on threads: a fault of a kernel is survived, one of every kernel or of the encoder is not
-/// delivered, and the inputs of both are kept.
+/// R12 on threads: a fault of one kernel is survived; a fault of every kernel or of the encoder is
+/// not delivered, and the inputs of both are saved.
 #[test]
 fn no_wrong_result_is_delivered() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -156,7 +156,7 @@ fn panics_are_caught_and_the_culprit_is_found() {
         (Outcome::Invalid(vec![11]), true)
     );
     let crashes = worker.status().counts.crashes;
-    // It comes again in another job, and is not run.
+    // It is submitted again in another job, and does not run.
     worker
         .submit(verdict(&[GOOD, PANIC]))
         .expect("there is room");
@@ -168,7 +168,7 @@ fn panics_are_caught_and_the_culprit_is_found() {
     assert_eq!(worker.status().counts.crashes, crashes);
 }
 
-/// R13 on threads: a job that hangs ends, and another thread takes its lane.
+/// R13 on threads: a hanging job ends, and another thread takes its lane.
 #[test]
 fn a_lane_that_hangs_is_replaced() {
     let (worker, woken) = worker(WorkerConfig {
@@ -184,7 +184,7 @@ fn a_lane_that_hangs_is_replaced() {
         (status.abandoned, status.counts.hangs, status.degraded),
         (1, 1, false)
     );
-    // The same job is not run a second time.
+    // The same job does not run a second time.
     worker.submit(verdict(&[HANG])).expect("there is room");
     assert!(matches!(
         receive(&worker, &woken).outcome,
@@ -192,8 +192,8 @@ fn a_lane_that_hangs_is_replaced() {
     ));
 }
 
-/// A process that was stopped for a while gives up what ran. Its threads are well, and so is the worker, once
-/// each lane has a thread again.
+/// A process that was suspended for a while abandons what ran. Its threads are fine, and so is the
+/// worker once each lane has a thread again.
 #[test]
 fn a_lane_that_was_not_replaced_works_again_once_its_thread_came_back() {
     let (worker, woken) = worker(WorkerConfig {
@@ -224,7 +224,7 @@ fn a_lane_that_was_not_replaced_works_again_once_its_thread_came_back() {
     assert!(worker.shutdown(Duration::from_secs(5)));
 }
 
-/// The end of the worker waits for no thread that hangs, replaced or not.
+/// Shutdown does not wait for hanging threads, replaced or not.
 #[test]
 fn a_worker_ends_beside_a_lane_that_hangs() {
     let (worker, woken) = worker(WorkerConfig {
@@ -267,8 +267,8 @@ fn jobs_stop_with_their_session_and_at_their_hard() {
     assert_eq!(receive(&worker, &woken).outcome, Outcome::Cancelled);
 }
 
-/// A worker knows no time but the one that it is given: where that jumps, so do deadlines, and
-/// where it goes back, they wait until it has caught up.
+/// A worker knows only the time it is given: if that jumps, so do deadlines, and if it goes
+/// backwards, they wait until it has caught up.
 #[test]
 fn deadlines_go_by_the_time_that_is_given() {
     let given = Arc::new(AtomicU64::new(1_000));
@@ -283,7 +283,7 @@ fn deadlines_go_by_the_time_that_is_given() {
         let hard = Time::from_millis(hard_ms);
         request(Class::Verdict, 0, slow, hard, hard)
     };
-    // The machine's clock is half a century later.
+    // The host's clock is half a century later.
     worker.submit(until(1_001)).expect("there is room");
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(worker.status().running, 1, "its time is not over");
@@ -297,7 +297,7 @@ fn deadlines_go_by_the_time_that_is_given() {
     assert_eq!(receive(&worker, &woken).outcome, Outcome::Cancelled);
 }
 
-/// Commands that only a child may be given are work like any other for a thread that is told so.
+/// Commands for children only are ordinary work for a thread that receives them.
 #[test]
 fn a_worker_that_ends_ends_every_job() {
     let (worker, woken) = worker(WorkerConfig {
@@ -306,12 +306,12 @@ fn a_worker_that_ends_ends_every_job() {
     });
     let deaf = request(Class::Verdict, 0, Toy::new(&[DEAF]), far(), far());
     worker.submit(deaf).expect("there is room");
-    // A lane that has a job may still find that it is to end, before it begins.
+    // A lane with a job may find that it must end before it starts.
     while DEAF_BEATS.load(Ordering::Relaxed) == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
     for waits in [ABORT, OOM] {
-        // The only fast lane is taken: these never run.
+        // The only fast lane is occupied: these never run.
         worker.submit(verdict(&[waits])).expect("there is room");
     }
     assert!(!worker.shutdown(Duration::from_millis(50)));
@@ -321,7 +321,7 @@ fn a_worker_that_ends_ends_every_job() {
     assert!(worker.try_recv().is_none());
 }
 
-/// R20 with real threads: many callers at once, lanes that panic, and an end at any moment.
+/// R20 with real threads: many concurrent callers, panicking lanes, and shutdown at any moment.
 #[test]
 fn every_accepted_job_ends_exactly_once_under_threads() {
     for round in 0..12_u64 {

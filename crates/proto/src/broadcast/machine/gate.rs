@@ -1,4 +1,4 @@
-//! Headers: duty before signature, signature before anything else.
+//! Header admission: duty before signature, signature before anything else.
 
 use super::{Broadcast, NOBODY, TRIES_MAX, Task};
 use crate::broadcast::live::{Live, PeerIndex, memory_bytes};
@@ -12,31 +12,31 @@ use alphorn_types::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Headers of one peer that wait, at most. One of them is verified at a time, so a peer that forges
-/// costs one verification and is banned.
+/// Maximum number of waiting headers per peer. One of them is verified at a time, so a peer that forges costs one
+/// verification and is banned.
 const HEADERS_PEER_MAX: u8 = 8;
-/// The same with headers that another peer announced before. There is no bound on the peers that announce one header:
-/// those that forge its authenticator would keep the honest ones out.
+/// The same, including headers that another peer announced before. The number of peers that announce a header is not
+/// bounded, since peers that forge its authenticator would keep the honest ones out.
 const ANNOUNCES_PEER_MAX: u8 = 64;
-/// Bytes of a header that waits, without its authenticator and its commitments.
+/// Bytes of a waiting header, without its authenticator and commitments.
 const ANNOUNCE_BYTES: u64 = 512;
 
-/// A header that is not verified yet.
+/// A header that is not yet verified.
 #[derive(Debug)]
 struct Candidate<C: Coding> {
     id: Id,
-    /// Who sent it and in which form: signatures need not be unique, so one of them may be valid
-    /// and another not. The first is the one that is verified.
+    /// Its senders, and the form in which each sent it. Signatures need not be unique, so one may be valid and another
+    /// not. The first one is verified.
     announces: Vec<(PeerIndex, Arc<Announce<C>>)>,
-    /// The commitments: they hang on the id, not on the signature, so they are read once.
+    /// The commitments. They depend on the id, not on the signature, so they are decoded once.
     anchor: Option<C::Anchor>,
     verifying: bool,
-    /// Verifications that were lost.
+    /// Number of lost verifications.
     lost: u8,
 }
 
 impl<C: Coding> Candidate<C> {
-    /// Bytes that are kept of what the peer at this index brought: the commitments are the first one's.
+    /// Bytes kept of the announcement at this index. The commitments count for the first one.
     fn bytes_of(&self, at: usize, each: u64) -> u64 {
         let anchor = match (at, &self.anchor) {
             (0, Some(_)) => self.announces[0].1.header.anchor_memory_bytes(),
@@ -51,7 +51,7 @@ impl<C: Coding> Candidate<C> {
     }
 }
 
-/// The headers that wait.
+/// The waiting headers.
 #[derive(Debug)]
 pub(super) struct Gate<C: Coding> {
     candidates: Vec<Candidate<C>>,
@@ -75,15 +75,15 @@ impl<C: Coding> Gate<C> {
         candidate.announces.first().map(|(_, first)| &first.header)
     }
 
-    /// The most bytes that is kept of all, with authenticators of so many bytes.
+    /// Maximum bytes kept in total, with authenticators of this many bytes.
     pub(super) fn memory_bytes(&self, auth_bytes_max: u16) -> u64 {
         let each = announce_bytes(auth_bytes_max);
         let candidates = self.candidates.iter();
         candidates.map(|waiting| waiting.bytes(each)).sum()
     }
 
-    /// Drops a header if more than `max` bytes are kept, and says whose: the newest of the peer that has
-    /// most. What is being verified stays, so there is always one.
+    /// Drops a header if more than `max` bytes are kept, and returns its sender: the newest header of the peer with the
+    /// most. A header being verified stays, so there is always one.
     fn shed(&mut self, auth_bytes_max: u16, max: u64) -> Option<PeerIndex> {
         if self.memory_bytes(auth_bytes_max) <= max {
             return None;
@@ -98,7 +98,7 @@ impl<C: Coding> Gate<C> {
         Some(peer)
     }
 
-    /// Bytes of each peer, and where its newest header is that may go.
+    /// Bytes per peer, and the position of its newest header that may be dropped.
     fn peers(&self, auth_bytes_max: u16) -> BTreeMap<PeerIndex, (u64, Option<(usize, usize)>)> {
         let each = announce_bytes(auth_bytes_max);
         let mut peers: BTreeMap<PeerIndex, (u64, Option<(usize, usize)>)> = BTreeMap::new();
@@ -114,7 +114,7 @@ impl<C: Coding> Gate<C> {
         peers
     }
 
-    /// Whether a new header of a peer would be the one that is dropped.
+    /// Whether a new header of a peer would be the one dropped.
     fn would_shed(&self, peer: PeerIndex, header: &Header, auth_bytes_max: u16, max: u64) -> bool {
         let bytes = announce_bytes(auth_bytes_max) + header.anchor_memory_bytes();
         let begins = !self.busy().contains(&peer) && self.may_verify(bytes, auth_bytes_max, max);
@@ -129,8 +129,8 @@ impl<C: Coding> Gate<C> {
         !peers.iter().any(has_more)
     }
 
-    /// Whether one more header of so many bytes may be verified at the same time: what is being verified is
-    /// never dropped, so it has the same bound, but for the first.
+    /// Whether one more header of this many bytes may be verified concurrently. Headers being verified are never
+    /// dropped, so they have the same bound, except for the first.
     fn may_verify(&self, bytes: u64, auth_bytes_max: u16, max: u64) -> bool {
         let each = announce_bytes(auth_bytes_max);
         let verifying = self.candidates.iter().filter(|waiting| waiting.verifying);
@@ -175,7 +175,7 @@ impl<C: Coding> Broadcast<C> {
             None if peer.headers >= HEADERS_PEER_MAX => {
                 return self.refused.add(Reject::BudgetExceeded);
             }
-            // Read when the broadcast was known, which is over.
+            // The anchor was skipped because the broadcast was known, and that broadcast is over.
             None if rides_along(&self.code, &announce.header) && announce.anchor.is_none() => {
                 return self.refused.add(Reject::UnknownId);
             }
@@ -188,7 +188,7 @@ impl<C: Coding> Broadcast<C> {
             }),
         }
         peer.headers += 1;
-        // First, so that what comes first is not dropped where there is room for one alone.
+        // First, so that an arriving header is not dropped when there is room for only one.
         self.verify_headers(now);
         let auth_bytes_max = self.config.limits.header_auth_bytes_max;
         let max = self.config.gate_bytes_max();
@@ -198,14 +198,14 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Whether a header may begin a broadcast, as far as it shows before its signature is verified.
+    /// Checks whether a header may begin a broadcast, as far as possible before verifying its signature.
     pub(super) fn check_header(&self, header: &Header, from: PeerIndex) -> Result<(), Reject> {
-        // First: anybody can send again what is over, and its duty may be over too.
+        // First: anybody can replay a broadcast that is over, and its duty may be over too.
         self.check_open(header)?;
         if !self.schedule.is_scheduled(&header.subject) {
             return Err(Reject::NotScheduled);
         }
-        // Bursts are made for pieces of this length: in another cut one piece could be the payload.
+        // Bursts are sized for pieces of this length: under another cut one piece could be the payload.
         let policy = self.config.policy_for(header.len);
         let cut = Cut {
             chunks: header.chunks,
@@ -218,9 +218,9 @@ impl<C: Coding> Broadcast<C> {
         self.check_room(header, from)
     }
 
-    /// Whether a peer may have one more new header wait. Each has no more points than the policy cuts a
-    /// payload into, so this bounds the points that are decoded for it before a signature is verified:
-    /// what would be dropped at once gives no budget back.
+    /// Checks whether a peer may have one more new header waiting. A header has no more points than the policy cuts a
+    /// payload into, so this bounds the points decoded for the peer before a signature is verified: a header that would
+    /// be dropped at once does not free any budget.
     pub(super) fn check_budget(&self, peer: PeerIndex, header: &Header) -> Result<(), Reject> {
         let auth_bytes_max = self.config.limits.header_auth_bytes_max;
         let max = self.config.gate_bytes_max();
@@ -232,8 +232,8 @@ impl<C: Coding> Broadcast<C> {
         Ok(())
     }
 
-    /// Whether a subject may have one more header, and its first one finds room: a second one is
-    /// evidence, of which nothing else is kept.
+    /// Checks whether a subject may have one more header, and whether its first one finds room. A second one is
+    /// evidence, and nothing else is kept of it.
     fn check_room(&self, header: &Header, from: PeerIndex) -> Result<(), Reject> {
         self.check_open(header)?;
         let same = |live: &&Live<C>| live.header.subject == header.subject;
@@ -252,7 +252,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Begins to verify every header that may be: one at a time of each sender.
+    /// Starts verifying every eligible header: one at a time per sender.
     fn verify_headers(&mut self, now: Time) {
         let auth_bytes_max = self.config.limits.header_auth_bytes_max;
         let max = self.config.gate_bytes_max();
@@ -267,7 +267,7 @@ impl<C: Coding> Broadcast<C> {
             };
             let bytes = candidate.bytes_of(0, announce_bytes(auth_bytes_max));
             if !self.gate.may_verify(bytes, auth_bytes_max, max) {
-                // Nor does a later one begin, or small ones would keep it waiting.
+                // Later headers do not start either, or small ones would keep this one waiting.
                 return;
             }
             let (from, ref announce) = candidate.announces[first];
@@ -329,7 +329,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// A header is valid: the first of its subject begins a broadcast, the second is evidence.
+    /// Admits a valid header: the first of its subject begins a broadcast, the second is evidence.
     fn admit(&mut self, now: Time, candidate: Candidate<C>) {
         self.release_headers(&candidate);
         let announce = self.with_anchor(&candidate);
@@ -369,14 +369,14 @@ impl<C: Coding> Broadcast<C> {
                 second: self.live[second].announce.evidence(),
             };
             self.out.push_back(Output::Evidence { subject, evidence });
-            // Both headers, so that whoever met the second one first learns of the other too.
+            // Send both headers, so that a peer that received the second one first learns of the other too.
             self.tell_header(first);
             self.tell_header(second);
         }
         self.adopt(now, &id);
     }
 
-    /// The announcement that was verified, with the commitments if it was read without.
+    /// The announcement that was verified, with the commitments added if it was decoded without them.
     fn with_anchor(&self, candidate: &Candidate<C>) -> Arc<Announce<C>> {
         let announce = &candidate.announces[0].1;
         if announce.anchor.is_some() || candidate.anchor.is_none() {
@@ -391,7 +391,7 @@ impl<C: Coding> Broadcast<C> {
         ))
     }
 
-    /// A peer that holds pieces asks for the header: it gets it once.
+    /// Handles a request for the header from a peer that holds pieces. It is sent once.
     pub(super) fn on_ask(&mut self, index: usize, from: PeerIndex) {
         let link = self.live[index].link(from);
         if std::mem::replace(&mut link.asked, true) {
@@ -407,7 +407,7 @@ impl<C: Coding> Broadcast<C> {
         });
     }
 
-    /// Asks for the headers that pieces have waited for too long: one sender of each, then the next.
+    /// Requests headers that pieces have waited for too long: from one sender each, then the next.
     pub(super) fn ask_for_headers(&mut self, now: Time) {
         let gate = &self.gate;
         let announced = |id: &Id| gate.header(id).is_some();
@@ -441,7 +441,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Forgets what a peer announced; what is being verified stays, but nobody is blamed for it.
+    /// Forgets what a peer announced. A header being verified stays, but no peer is blamed for it.
     pub(super) fn forget_headers(&mut self, peer: PeerIndex) {
         for candidate in &mut self.gate.candidates {
             if candidate.verifying && candidate.announces[0].0 == peer {

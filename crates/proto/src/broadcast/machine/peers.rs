@@ -1,4 +1,4 @@
-//! Who is there, who is to blame, and who is not heard any more.
+//! Peer state: connections, blame and bans.
 
 use super::{Broadcast, NOBODY, PeerState, Task, shuffle};
 use crate::Peer;
@@ -9,7 +9,7 @@ use crate::broadcast::reject::{Blame, Reject};
 use crate::rlnc::Coding;
 
 impl<C: Coding> Broadcast<C> {
-    /// The index of a peer that is connected and not banned.
+    /// Returns the index of a peer that is connected and not banned.
     #[inline]
     pub(super) fn heard(&self, peer: Peer) -> Option<PeerIndex> {
         let index = usize::try_from(peer.0).ok()?;
@@ -17,7 +17,7 @@ impl<C: Coding> Broadcast<C> {
         (state.up && !state.banned).then_some(peer.0 as PeerIndex)
     }
 
-    /// The same, and counts what comes of nobody.
+    /// The same, counting messages from unknown peers.
     #[inline]
     pub(super) fn peer_index(&mut self, peer: Peer) -> Option<PeerIndex> {
         let index = self.heard(peer);
@@ -27,7 +27,7 @@ impl<C: Coding> Broadcast<C> {
         index
     }
 
-    /// Counts a refused message and holds it against its sender.
+    /// Counts a rejected message and blames its sender.
     pub(super) fn refuse(&mut self, peer: PeerIndex, reason: Reject) {
         self.refused.add(reason);
         let blame = reason.blame();
@@ -51,7 +51,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Drops everything of a peer that waits for something.
+    /// Drops everything pending from a peer.
     pub(super) fn drop_waiting(&mut self, peer: PeerIndex) {
         self.orphans.forget(peer);
         let state = &mut self.peers[usize::from(peer)];
@@ -62,7 +62,7 @@ impl<C: Coding> Broadcast<C> {
         self.forget_headers(peer);
     }
 
-    /// The place that is dealt to a peer; told to it when it connects.
+    /// Returns the place assigned to a peer, which is announced to it when it connects.
     pub fn place_of(&self, peer: Peer) -> Option<Place> {
         let index = self.places.get(usize::try_from(peer.0).ok()?)?;
         Place::new(*index, self.config.places)
@@ -121,8 +121,8 @@ impl<C: Coding> Broadcast<C> {
         self.wake = true;
     }
 
-    /// Sets the order in which the peers of a broadcast are served: those first that deal this node
-    /// a place in front; whoever deals none has a random place.
+    /// Sets the service order of a broadcast's peers. Peers that assign this node a place near the front come first;
+    /// peers that assign none get a random position.
     pub(super) fn order_peers(&mut self, live: &mut Live<C>) {
         let up = |(index, state): (usize, &PeerState)| state.up.then_some(index as PeerIndex);
         let mut order: Vec<PeerIndex> = self.peers.iter().enumerate().filter_map(up).collect();
@@ -140,7 +140,7 @@ impl<C: Coding> Broadcast<C> {
     }
 }
 
-/// Whether a peer has sent so much for nothing that it should know the rank here.
+/// Whether a peer has sent so many useless pieces that it should be sent the rank of this node.
 pub(super) fn is_useless(link: &Link) -> bool {
     const RECEIVED_MIN: u16 = 10;
     let judged = link.innovative.saturating_add(link.dependent);
@@ -148,10 +148,9 @@ pub(super) fn is_useless(link: &Link) -> bool {
 }
 
 impl<C: Coding> Live<C> {
-    /// Whether a peer sent more that added nothing than an honest one can. It cannot know what is here: if
-    /// both were fed by the same, all that it has may add nothing. But it pushes no more pieces of a
-    /// generation than its rank, and shards that are here at most once each; beyond it sends what it was
-    /// asked for.
+    /// Whether a peer sent more useless pieces than an honest one can. It cannot know what this node has: if both had
+    /// the same senders, everything it has may be useless here. But it pushes no more pieces of a generation than its
+    /// rank, and each shard that this node has at most once. Beyond that it sends only what it was asked for.
     pub(super) fn sends_for_nothing(&mut self, peer: PeerIndex) -> bool {
         let dependent = u32::from(self.link(peer).dependent);
         let pushed = u32::from(self.needed()) * u32::from(self.header.generations);

@@ -1,4 +1,4 @@
-//! Peers that come while a broadcast is under way, or come back.
+//! Peers that connect, or reconnect, during a broadcast.
 
 use super::Broadcast;
 use crate::Peer;
@@ -8,8 +8,8 @@ use crate::broadcast::{Output, Priority};
 use crate::rlnc::Coding;
 
 impl<C: Coding> Broadcast<C> {
-    /// Tells a new peer of all broadcasts that are alive: what was sent before it came it would never
-    /// hear of, and whoever has the header asks for the rest.
+    /// Announces all live broadcasts to a new peer. Otherwise it would never learn of what was sent before it
+    /// connected; once it has the header it requests the rest.
     pub(super) fn welcome(&mut self, peer: PeerIndex) {
         for live in &mut self.live {
             if live.convicted {
@@ -24,7 +24,7 @@ impl<C: Coding> Broadcast<C> {
             };
             self.out
                 .push_back(send(Message::Header(live.announce.clone())));
-            // A source that hides has nothing more than others to whoever comes first.
+            // To the first peer that connects, a hiding source shows nothing more than other nodes do.
             if live.is_full() && !live.coy {
                 self.out.push_back(send(Message::Done { id: live.id }));
             }

@@ -1,4 +1,4 @@
-//! What is sent because of what came: bursts and credit, RANK, DONE, NEED and its answers.
+//! Reactions to received messages: bursts and credit, RANK, DONE, NEED and its answers.
 
 use super::{Broadcast, NOBODY};
 use crate::Peer;
@@ -13,13 +13,13 @@ use alphorn_types::Time;
 use std::cmp::Reverse;
 
 impl<C: Coding> Broadcast<C> {
-    /// A piece with `hop` transmissions raised the rank of a generation.
+    /// Handles a piece with `hop` transmissions that raised the rank of a generation.
     pub(super) fn on_rank_raised(&mut self, now: Time, index: usize, generation: u16, hop: u8) {
         let live = &mut self.live[index];
         let needed = live.needed();
         let policy = live.policy;
-        // Where sources blend in, half of them claim one transmission too many: the bursts that reach
-        // everybody must come for those as well.
+        // If sources blend in, half of them claim one transmission too many. The bursts that reach every node must be
+        // sent for those as well.
         let blended = u8::from(self.config.source_privacy == SourcePrivacy::Blend);
         let burst_peers = live.burst_peers(policy.burst_after(hop.saturating_sub(blended)));
         if hop == 0 && self.config.source_privacy == SourcePrivacy::Stem {
@@ -50,7 +50,7 @@ impl<C: Coding> Broadcast<C> {
         if rank == needed {
             live.full += 1;
             if live.is_full() {
-                // What was answered before may have been little worth.
+                // Pieces answered so far may have been of little value.
                 live.links.iter_mut().for_each(|link| link.answered = 0);
                 if policy.feedback {
                     self.send_done(index);
@@ -71,7 +71,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Nothing more is waited for: bursts go with what is here.
+    /// Stops waiting for more: bursts go out with what is here.
     pub(super) fn end_gathering(&mut self, index: usize) {
         let live = &mut self.live[index];
         live.burst_at = Time::MAX;
@@ -82,7 +82,7 @@ impl<C: Coding> Broadcast<C> {
         self.wake = true;
     }
 
-    /// Tells every peer that still needs pieces what is here.
+    /// Sends this node's ranks to every peer that still needs pieces.
     pub(super) fn send_ranks(&mut self, now: Time, index: usize) {
         let live = &mut self.live[index];
         live.rank_at = Time::MAX;
@@ -108,7 +108,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Tells one peer what is here, because what it sends adds nothing.
+    /// Sends this node's ranks to one peer, because its pieces are useless.
     pub(super) fn tell_rank(&mut self, index: usize, peer: PeerIndex) {
         let live = &mut self.live[index];
         live.link(peer).told = true;
@@ -121,7 +121,7 @@ impl<C: Coding> Broadcast<C> {
         });
     }
 
-    /// A piece came although everything is here: whoever sends a second one is told.
+    /// Handles a piece received after completion. A peer that sends a second one is informed.
     pub(super) fn on_surplus(&mut self, index: usize, from: PeerIndex) {
         let live = &mut self.live[index];
         let link = live.link(from);
@@ -141,7 +141,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Tells every peer that may still send that nothing is needed.
+    /// Sends DONE to every peer that may still send.
     pub(super) fn send_done(&mut self, index: usize) {
         let live = &mut self.live[index];
         for at in 0..live.order.len() {
@@ -170,8 +170,8 @@ impl<C: Coding> Broadcast<C> {
                 id: live.id,
             });
         }
-        // Nobody has everything before so many pieces were sent. Who says so nevertheless wants to see who
-        // answers, and a relay would not.
+        // No peer can have everything before this many pieces were sent. A peer that claims so is probing which nodes
+        // answer, and a relay would not.
         let needed = u32::from(live.needed()) * u32::from(live.header.generations);
         if live.coy && live.stats.sent >= needed {
             live.coy = false;
@@ -214,11 +214,11 @@ impl<C: Coding> Broadcast<C> {
         let needed = live.needed();
         let asked = match (want, live.header.strategy) {
             (Want::Count(count), Strategy::Rlnc) => {
-                // More than the rank here cannot be new to anybody.
+                // Pieces beyond this node's rank cannot be new to any peer.
                 (*count).min(live.flows[usize::from(generation)].rank)
             }
             (Want::Shards(set), Strategy::Rs) if set.total() == live.header.shards_total => {
-                // What it does not want it has; so a lost shard is sent again.
+                // A peer has the shards it does not request; so a lost shard is sent again.
                 set.write_others(live.shards_of(from));
                 let has = live.header.shards_total - set.len() as u16;
                 needed.saturating_sub(has)
@@ -251,7 +251,7 @@ impl<C: Coding> Broadcast<C> {
         self.wake = true;
     }
 
-    /// Nothing new came for a while, or too little: asks some peers for all that is missing.
+    /// Requests everything missing from some peers, after a while with no or too few new pieces.
     pub(super) fn ask(&mut self, now: Time, index: usize) {
         let live = &mut self.live[index];
         self.due_changed = true;
@@ -294,9 +294,9 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// The peers to ask: before others those that gave most of what they were asked for, of these those that
-    /// are heard, of these those that are done, then those of the highest rank, in turn among equals. What a
-    /// peer says of itself costs it nothing, so one of several has sent something new, if any peer has.
+    /// Selects the peers to ask. First those that delivered most of what they were asked for, then among these those
+    /// that are not muted, then those that are done, then those of the highest rank, taking turns among equals. A
+    /// peer's claims cost it nothing, so one of several has sent something new, if any peer has.
     fn best_sources(&mut self, index: usize, generation: u16, missing: u16) -> Vec<PeerIndex> {
         let live = &mut self.live[index];
         let count = live.order.len();
@@ -311,7 +311,7 @@ impl<C: Coding> Broadcast<C> {
             let share = live.share(peer, generation);
             let lacking = share.asked.saturating_sub(share.innovative);
             let claims = Reverse((link.done, share.rank));
-            // Those that had nothing new so far come behind others, but not behind those that did not answer.
+            // Peers with nothing new so far come after others, but not after peers that did not answer.
             known.push((lacking, link.muted, claims, step, peer, link.innovative > 0));
         }
         known.sort_unstable();
@@ -321,14 +321,14 @@ impl<C: Coding> Broadcast<C> {
             known.swap(asked - 1, proven);
         }
         known.truncate(asked);
-        // The next round begins behind those asked now.
+        // The next round starts after the peers asked now.
         let last = known.iter().map(|(_, _, _, step, ..)| step + 1).max();
         live.need_cursor = last.map_or(0, |step| ((from + step) % count.max(1)) as u32);
         let peers: Vec<PeerIndex> = known.into_iter().map(|(.., peer, _)| peer).collect();
         for &peer in &peers {
             let link = live.link(peer);
             link.muted = false;
-            // What it pushed before is still under way: as many as it is asked for may be of that.
+            // Pieces it pushed before are still in flight: as many as requested may be among those.
             link.heard_until = link.heard_until.max(link.dependent).saturating_add(missing);
             let share = live.share(peer, generation);
             share.asked = share.asked.saturating_add(missing);
@@ -336,7 +336,7 @@ impl<C: Coding> Broadcast<C> {
         peers
     }
 
-    /// A peer is gone: nothing of it is waited for and nothing is sent to it.
+    /// Handles a departed peer: nothing is awaited from it or sent to it.
     pub(super) fn leave(&mut self, index: usize, peer: PeerIndex) {
         let live = &mut self.live[index];
         live.forget(peer);
@@ -357,7 +357,7 @@ impl<C: Coding> Broadcast<C> {
 }
 
 impl<C: Coding> Live<C> {
-    /// What is here.
+    /// This node's ranks.
     fn ranks(&self) -> Ranks {
         match self.header.strategy {
             Strategy::Rs => {

@@ -1,5 +1,5 @@
-//! Which broadcasts find room, and which give way to them: by kind, then by source, then by the peers that
-//! carry them, never by who came first.
+//! Admission and eviction of broadcasts: by kind, then by source, then by the peers that carry them, and never by order
+//! of arrival.
 
 use super::{Broadcast, ENDED_PER_LIVE, Ended, NOBODY};
 use crate::broadcast::live::{Live, PeerIndex, memory_bytes};
@@ -8,12 +8,12 @@ use crate::rlnc::{Coding, Header, Id, Subject};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-/// Parts of a broadcast's load, which the peers that carry it share.
+/// Units into which a broadcast's load is divided among the peers that carry it.
 const PARTS: u64 = 1 << 10;
 
 impl<C: Coding> Broadcast<C> {
-    /// The subjects whose broadcasts give way to one more, which a peer brings or, without one, is an own;
-    /// none if it finds no room.
+    /// Returns the subjects whose broadcasts are evicted for one more, sent by peer `from`, or an own one if `from` is
+    /// none. Returns none if it finds no room.
     pub(super) fn giving_way(
         &self,
         header: &Header,
@@ -33,7 +33,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Whether there is room for one more of a kind, of so many bytes, once all of greater kinds give way.
+    /// Whether there is room for one more of a kind, of this many bytes, once all of greater kinds are evicted.
     pub(super) fn fits(&self, kind: u8, bytes: u64) -> bool {
         let stays =
             |live: &&Live<C>| !live.convicted && (live.own || live.header.subject.kind <= kind);
@@ -45,26 +45,26 @@ impl<C: Coding> Broadcast<C> {
         count < self.config.live_max && kept <= self.config.live_bytes_max()
     }
 
-    /// Whether so many headers of a peer found no room that more are not looked at, unless room is there: to
-    /// find who has most of it is dear. An honest peer that connects sends no more than may be alive.
+    /// Whether so many headers of a peer found no room that further ones are ignored unless there is room: finding the
+    /// heaviest holder is expensive. An honest peer that connects sends no more than may be alive.
     pub(super) fn found_none_often(&self, peer: PeerIndex) -> bool {
         let state = self.peers.get(usize::from(peer));
         state.is_some_and(|state| state.found_none >= self.config.live_max)
     }
 
-    /// Headers that found no room may find some.
+    /// Resets the counters when headers that found no room may now find some.
     pub(super) fn room_may_be_found(&mut self) {
         for state in &mut self.peers {
             state.found_none = 0;
         }
     }
 
-    /// Ends what gives way, with the second headers of its subjects.
+    /// Ends the evicted broadcasts, with the second headers of their subjects.
     pub(super) fn make_room(&mut self, going: &[Subject]) {
         for index in (0..self.live.len()).rev() {
             let live = &self.live[index];
             if !live.own && going.contains(&live.header.subject) {
-                // What is complete, or has a second header, has nothing to come back for.
+                // A broadcast that is complete, or has a second header, has no reason to return.
                 let may_return = !live.is_full() && !live.convicted;
                 let gave_way = may_return.then(|| memory_bytes(&live.header));
                 self.refused.add(Reject::LiveFull);
@@ -74,10 +74,10 @@ impl<C: Coding> Broadcast<C> {
     }
 }
 
-/// What ended.
+/// Ended broadcasts.
 impl<C: Coding> Broadcast<C> {
-    /// Remembers a broadcast that ended. Where they are too many, the oldest of the source that has most
-    /// is forgotten: else one source could have that of another forgotten and opened again.
+    /// Remembers an ended broadcast. If there are too many, the oldest one of the source with the most is forgotten.
+    /// Otherwise one source could have another's forgotten and opened again.
     pub(super) fn remember(&mut self, ended: Ended) {
         if self.ended.len() >= ENDED_PER_LIVE * usize::from(self.config.live_max) {
             let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
@@ -92,14 +92,13 @@ impl<C: Coding> Broadcast<C> {
         self.ended.push_back(ended);
     }
 
-    /// Whether a broadcast may still come: none that is over, and none that gave way while there is no
-    /// room for it.
+    /// Checks whether a broadcast may still come: not if it is over, nor if it was evicted and there is no room for it.
     pub(super) fn may_come(&self, id: &Id) -> Result<(), Reject> {
         self.may_open(|ended| ended.id == *id)
     }
 
-    /// Whether no broadcast of a header's subject is over, nor gave way and finds no room. No honest source
-    /// signs a second header, and with one after the other it would hold its room as long as its duty lasts.
+    /// Checks that no broadcast of a header's subject is over, or was evicted and finds no room. No honest source signs
+    /// a second header, and a dishonest one could use one after the other to hold room for as long as its duty lasts.
     pub(super) fn check_open(&self, header: &Header) -> Result<(), Reject> {
         self.may_open(|ended| ended.subject == header.subject)
     }
@@ -108,7 +107,7 @@ impl<C: Coding> Broadcast<C> {
         for ended in self.ended.iter().filter(|ended| is_it(ended)) {
             match ended.gave_way {
                 None => return Err(Reject::Expired),
-                // Nothing of its kind gives way to it, or two headers could push each other out in turn.
+                // Nothing of its own kind is evicted for it, or two headers could displace each other in turn.
                 Some(bytes) if !self.fits(ended.subject.kind, bytes) => {
                     return Err(Reject::LiveFull);
                 }
@@ -119,16 +118,16 @@ impl<C: Coding> Broadcast<C> {
     }
 }
 
-/// Those that are alive, and one more that finds no room.
+/// The live broadcasts, and one more that needs room.
 struct Room<'a, C: Coding> {
     stays: Vec<&'a Live<C>>,
-    /// Bytes of those.
+    /// Bytes of those that stay.
     bytes: u64,
     header: &'a Header,
-    /// They are too many, and not too large.
+    /// There are too many, rather than too large ones.
     by_count: bool,
-    /// What each source has, and what each peer has of those of the header's kind: the latter once it is
-    /// needed, because all links are looked at for it.
+    /// Load of each source, and load of each peer for the header's kind. The latter is computed when needed, because it
+    /// requires a scan of all links.
     loads: BTreeMap<(u8, u32), u64>,
     shares: Vec<u64>,
 }
@@ -146,7 +145,7 @@ impl<'a, C: Coding> Room<'a, C> {
         }
     }
 
-    /// Weighs them by number or by bytes.
+    /// Measures load by number or by bytes.
     fn measure(&mut self, by_count: bool) {
         if self.by_count == by_count && !self.loads.is_empty() {
             return;
@@ -159,7 +158,7 @@ impl<'a, C: Coding> Room<'a, C> {
         self.loads = loads;
     }
 
-    /// Takes out what gives way, an own one excepted.
+    /// Removes an evicted broadcast, unless it is an own one.
     fn remove(&mut self, subject: &Subject) {
         let is_it = |live: &Live<C>| !live.own && live.header.subject == *subject;
         let Some(at) = self.stays.iter().position(|live| is_it(live)) else {
@@ -196,7 +195,7 @@ impl<'a, C: Coding> Room<'a, C> {
         live.header.subject.kind == self.header.subject.kind
     }
 
-    /// What each peer has of those of the header's kind.
+    /// Load of each peer for the header's kind.
     fn share(&self) -> Vec<u64> {
         let peers = self.stays.iter().map(|live| live.links.len()).max();
         let mut shares = vec![0; peers.unwrap_or(0)];
@@ -213,9 +212,9 @@ impl<'a, C: Coding> Room<'a, C> {
         self.stays.iter().copied().filter(|live| !live.own)
     }
 
-    /// What gives way first: of the greatest kind, and of the source that has most of it, the newest. It
-    /// gives way to a lesser kind, to an own one, and to a source that has less even with one more. Where
-    /// no source has more than others, it is for the peers to share the room.
+    /// Selects the broadcast to evict first: of the greatest kind, of the source with the most of it, the newest. It is
+    /// evicted for a lesser kind, for an own one, and for a source that has less even with one more. If no source has
+    /// more than others, the peers share the room.
     fn heaviest(&mut self, from: Option<PeerIndex>) -> Option<Subject> {
         let (first, most) = self
             .loads
@@ -236,12 +235,12 @@ impl<'a, C: Coding> Room<'a, C> {
         Some(newest.header.subject)
     }
 
-    /// What gives way to one that `from` brings, of those of its kind that are not complete and whose source
-    /// has as much as its own would have: first what no peer carries any more; then, of what the peer with
-    /// the greatest share carries, what no piece came of, then what has the fewest carriers, and the newest
-    /// of it. Those that carry a broadcast share its load, so what goes through the network weighs little,
-    /// and who opens many alone has all of them counted. A share that is less even with one more finds
-    /// room: so peers have equal parts, whatever their sources are.
+    /// Selects what to evict for a broadcast from `from`, among incomplete ones of its kind whose source has at least
+    /// as much as its own would have. First, any that no peer carries any more. Then, of those that the peer with the
+    /// greatest share carries, those without any new piece, then those with the fewest carriers, then the newest. The
+    /// carriers of a broadcast share its load, so widespread broadcasts weigh little, and a peer that opens many alone
+    /// is charged for all of them. A share that is smaller even with one more finds room, so peers get equal parts,
+    /// whatever their sources are.
     fn crowding(&mut self, from: PeerIndex, of_source: u64) -> Option<Subject> {
         if self.shares.is_empty() {
             self.shares = self.share();
@@ -275,7 +274,7 @@ fn source(header: &Header) -> (u8, u32) {
     (header.subject.kind, header.subject.source)
 }
 
-/// The peers that spoke of a broadcast.
+/// The peers that sent messages about a broadcast.
 fn carriers<C: Coding>(live: &Live<C>) -> impl Iterator<Item = PeerIndex> {
     let links = (0..).zip(&live.links);
     links.filter_map(|(peer, link)| link.carries.then_some(peer))

@@ -1,4 +1,4 @@
-//! Sending: a piece is drawn when it can leave, so it mixes all that came until then.
+//! Sending. A piece is drawn when it can leave, so it mixes everything received until then.
 
 use super::{Broadcast, NOBODY, Task};
 use crate::Peer;
@@ -12,14 +12,14 @@ use crate::rlnc::{Coding, Distribution, Header, Id, Strategy};
 use alphorn_types::Time;
 use rand_chacha::rand_core::Rng;
 
-/// From this transmission on most receivers have the header already.
+/// From this number of transmissions on most receivers already have the header.
 const HOP_INTRODUCED: u8 = 3;
 
-/// What a piece says of its sender.
+/// What a piece claims about its sender.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     hop: u8,
-    /// The rank, where it is not the true one.
+    /// The claimed rank, if it differs from the true one.
     rank: Option<u16>,
     distribution: Distribution,
 }
@@ -33,7 +33,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// A piece to the peer is not on the way any more.
+    /// Releases the slot of a piece that is no longer in flight to the peer.
     fn release(&mut self, peer: PeerIndex) {
         let state = &mut self.peers[usize::from(peer)];
         let was_busy = state.in_flight >= self.config.sends_in_flight_peer_max;
@@ -51,7 +51,7 @@ impl<C: Coding> Broadcast<C> {
         self.wake = true;
     }
 
-    /// Sets when what is on the way to a peer is late, from now on.
+    /// Sets when the pieces in flight to a peer become late, counted from now.
     fn watch(&mut self, peer: PeerIndex) {
         let state = &mut self.peers[usize::from(peer)];
         let after_ns = self.config.late_after_ns(state.in_flight_bytes);
@@ -60,7 +60,7 @@ impl<C: Coding> Broadcast<C> {
         self.late_due = self.late_due.min(state.late_at.unwrap_or(Time::MAX));
     }
 
-    /// What is late takes no room of others any more: its peer may never read it.
+    /// Late pieces no longer take room from others: their peer may never read them.
     pub(super) fn forget_late(&mut self, now: Time) {
         if self.late_due > now {
             return;
@@ -78,12 +78,12 @@ impl<C: Coding> Broadcast<C> {
         self.in_flight_bytes == 0 || self.in_flight_bytes < self.in_flight_bytes_max
     }
 
-    /// Sends what is owed while there is room: answers first, in turn with bursts, then one piece of
-    /// each broadcast in turn.
+    /// Sends what is owed while there is room: answers first, alternating with bursts, then one
+    /// piece of each broadcast in turn.
     pub(super) fn pump(&mut self) {
         for index in 0..self.live.len() {
             while self.has_room() && self.live[index].has_answers() {
-                // Else those that ask for everything would hold up what nobody else has.
+                // Otherwise peers that request everything would hold up what no other peer has.
                 if std::mem::take(&mut self.burst_next) && self.push_burst() {
                     continue;
                 }
@@ -93,7 +93,7 @@ impl<C: Coding> Broadcast<C> {
         let mut sent = true;
         while sent && self.has_room() {
             sent = false;
-            // Who is first changes, or one broadcast would hold up all others.
+            // The first one rotates, or one broadcast would hold up all others.
             self.turn = self.turn.wrapping_add(1);
             let count = self.live.len();
             for step in 0..count {
@@ -110,7 +110,7 @@ impl<C: Coding> Broadcast<C> {
         };
     }
 
-    /// Sends one piece that was asked for.
+    /// Sends one requested piece.
     fn answer(&mut self, index: usize) -> bool {
         for _ in 0..self.live[index].answers.len() {
             let live = &mut self.live[index];
@@ -135,7 +135,7 @@ impl<C: Coding> Broadcast<C> {
         false
     }
 
-    /// Sends one piece of a broadcast that owes a burst.
+    /// Sends one piece of a broadcast with an outstanding burst.
     fn push_burst(&mut self) -> bool {
         self.turn = self.turn.wrapping_add(1);
         let count = self.live.len();
@@ -145,7 +145,7 @@ impl<C: Coding> Broadcast<C> {
             .is_some_and(|index| self.push(index))
     }
 
-    /// Sends one piece of the burst or of the credit of some generation.
+    /// Sends one piece of the burst or credit of some generation.
     fn push(&mut self, index: usize) -> bool {
         let count = self.live[index].flows.len();
         for step in 0..count {
@@ -188,7 +188,8 @@ impl<C: Coding> Broadcast<C> {
         true
     }
 
-    /// The next peer that can take a piece of the burst or of the credit, and moves behind it.
+    /// Returns the next peer that can accept a piece of the burst or credit, and moves the cursor
+    /// past it.
     fn next_peer(&mut self, index: usize, generation: u16, burst: bool) -> Option<PeerIndex> {
         let live = &mut self.live[index];
         let flow = &live.flows[usize::from(generation)];
@@ -227,7 +228,7 @@ impl<C: Coding> Broadcast<C> {
         !state.banned && state.in_flight < self.config.sends_in_flight_peer_max
     }
 
-    /// Draws a piece for a peer and sends it, with the header before the first.
+    /// Draws a piece for a peer and sends it, preceded by the header if it is the first.
     fn send_piece(
         &mut self,
         index: usize,
@@ -319,7 +320,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// A combination that a job drew.
+    /// Handles a combination drawn by a job.
     pub(super) fn on_drawn(
         &mut self,
         id: &Id,
@@ -383,7 +384,7 @@ impl<C: Coding> Broadcast<C> {
     }
 }
 
-/// Bytes of a piece's data: close enough to what it takes of the uplink.
+/// Bytes of a piece's data: a close estimate of its uplink use.
 fn nominal_bytes(header: &Header) -> u32 {
     match header.strategy {
         Strategy::Rlnc => 32 * header.unit,
@@ -424,7 +425,7 @@ impl<C: Coding> Live<C> {
         }
     }
 
-    /// Whether there is a shard that the peer is not known to have; combinations may always be new.
+    /// Whether there is a shard that the peer is not known to have. Combinations may always be new.
     fn may_have_new(&self, peer: PeerIndex) -> bool {
         let words = self.held_shards.len();
         let from = usize::from(peer) * words;
@@ -433,7 +434,7 @@ impl<C: Coding> Live<C> {
         words == 0 || pairs.any(|(own, theirs)| own & !theirs != 0)
     }
 
-    /// The shard that was sent least among those that the peer is not known to have.
+    /// Returns the least sent shard among those that the peer is not known to have.
     fn pick_shard(&mut self, peer: PeerIndex) -> u16 {
         let words = self.held_shards.len();
         let from = usize::from(peer) * words;
@@ -451,13 +452,13 @@ impl<C: Coding> Live<C> {
         picked
     }
 
-    /// The hop that a piece sent on request carries.
+    /// Hop carried by a piece sent on request.
     fn hop_of_answer(&self, generation: u16) -> u8 {
         let flow = &self.flows[usize::from(generation)];
         flow.credit_hop.max(flow.burst_hop)
     }
 
-    /// What a piece says of its sender: the truth, or what a relay would say.
+    /// What a piece claims about its sender: the truth, or what a relay would claim.
     fn claim(&mut self, peer: PeerIndex, generation: u16, hop: u8) -> Claim {
         if !self.blend {
             return Claim {

@@ -1,4 +1,4 @@
-//! Pieces: from cheap to dear, and nothing unverified goes further.
+//! Receiving pieces: cheap checks before expensive ones. Nothing unverified is forwarded.
 
 use super::peers::is_useless;
 use super::{Broadcast, NOBODY, TRIES_MAX, Task};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl<C: Coding> Broadcast<C> {
-    /// A canonical piece of a broadcast that is alive.
+    /// Handles a canonical piece of a live broadcast.
     pub(super) fn on_piece(&mut self, index: usize, from: PeerIndex, piece: C::Piece) {
         let live = &mut self.live[index];
         let generation = self.code.generation(&piece);
@@ -32,7 +32,7 @@ impl<C: Coding> Broadcast<C> {
             }
             shards::insert(live.shards_of(from), shard);
         }
-        // Pushed and asked-for pieces of an honest peer, and as many again that crossed.
+        // Pushed and requested pieces of an honest peer, and as many again that crossed.
         let received_max = 4 * u32::from(needed) * u32::from(live.header.generations);
         let Link {
             received,
@@ -64,7 +64,7 @@ impl<C: Coding> Broadcast<C> {
         self.offer(index, from, piece, hop);
     }
 
-    /// Where a piece stands: verified next, held behind others, or dropped.
+    /// Classifies a piece: verified next, held behind others, or dropped.
     fn offer(&mut self, index: usize, from: PeerIndex, piece: C::Piece, hop: u8) {
         let live = &mut self.live[index];
         if live.link(from).unverified >= self.config.unverified_peer_max {
@@ -104,7 +104,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Keeps a piece whose commitments have not come; they are sent before it, so that is rare.
+    /// Keeps a piece whose commitments have not arrived. They are sent before it, so that is rare.
     fn keep_for_anchor(&mut self, index: usize, from: PeerIndex, piece: C::Piece) {
         let live = &mut self.live[index];
         let (hop, _) = self.code.hop_and_rank(&piece);
@@ -120,7 +120,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// The commitments of one of several generations; they are checked already.
+    /// Handles the commitments of one of several generations; they are already checked.
     pub(super) fn on_commits(
         &mut self,
         index: usize,
@@ -151,8 +151,8 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Begins a verification if none runs: what came meanwhile is the batch, so batches are as
-    /// large as the machine is slow.
+    /// Starts a verification if none is running. Pieces that arrived in the meantime form the
+    /// batch, so the slower the host, the larger the batches.
     fn verify(&mut self, index: usize) {
         let live = &mut self.live[index];
         let Some(first) = live.queue.first().filter(|_| live.verifying.is_none()) else {
@@ -164,7 +164,7 @@ impl<C: Coding> Broadcast<C> {
         if live.queue.len() == 1 {
             batch.append(&mut live.queue);
         } else {
-            // Those of one sender together, so that its bad ones are found with few sums.
+            // Group by sender, so that a sender's bad pieces are found with few sums.
             live.queue.sort_by_key(|waiting| waiting.from);
             let code = &self.code;
             live.queue.retain(|waiting| {
@@ -239,7 +239,7 @@ impl<C: Coding> Broadcast<C> {
         self.verify(index);
     }
 
-    /// After good news: once nothing waits, what was held behind it adds nothing.
+    /// After a positive result: once nothing waits, the pieces held behind it add nothing.
     fn drop_held(&mut self, index: usize) {
         let live = &mut self.live[index];
         if !live.queue.is_empty() || live.held.is_empty() {
@@ -252,7 +252,8 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// After bad news: what waits, and what was held because of something bad, is offered again.
+    /// After a negative result: waiting pieces, and those held because of a bad one, are offered
+    /// again.
     fn offer_again(&mut self, index: usize) {
         let live = &mut self.live[index];
         self.code.withdraw(Arc::make_mut(&mut live.decoder));
@@ -265,7 +266,7 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Drops what a peer sent and nobody verified yet.
+    /// Drops the unverified pieces of a peer.
     pub(super) fn drop_unverified(&mut self, index: usize, peer: PeerIndex) {
         let live = &mut self.live[index];
         let waiting = live.queue.len() + live.held.len();
@@ -278,11 +279,11 @@ impl<C: Coding> Broadcast<C> {
         if usize::from(peer) < live.links.len() {
             live.link(peer).unverified = in_batch as u8;
         }
-        // Pieces wait only while a batch is under way; its end sorts out what is left.
+        // Pieces wait only during a batch; the end of the batch sorts out what is left.
         live.sort_out |= live.queue.len() + live.held.len() < waiting;
     }
 
-    /// A verified piece.
+    /// Accepts a verified piece.
     fn accept(&mut self, now: Time, index: usize, waiting: Waiting<C::Piece>) {
         let live = &mut self.live[index];
         let Waiting { from, piece, hop } = waiting;
@@ -306,7 +307,8 @@ impl<C: Coding> Broadcast<C> {
         live.flows[usize::from(generation)].rank = rank;
         live.stats.innovative += 1;
         live.need_rounds = 0;
-        // Or whoever sends a new piece just before each request would put all of them off.
+        // Otherwise a peer that sends a new piece just before each request would postpone all of
+        // them.
         let slack_ns = NEED_SLACK * live.piece_ns(&self.config);
         live.need_by = live.need_by.saturating_add_ns(slack_ns);
         let quiet = now.saturating_add_ns(self.config.need_after_quiet_ns);
@@ -376,7 +378,7 @@ impl<C: Coding> Broadcast<C> {
                 self.out
                     .push_back(Output::InvalidSource(Box::new(convicted)));
             }
-            // The job was lost. The pieces are here and served, and nobody sends them again.
+            // The job was lost. The pieces are here and served, and no peer sends them again.
             _ => {
                 self.refused.add(Reject::LateResult);
                 if live.decodes < TRIES_MAX {
@@ -388,7 +390,8 @@ impl<C: Coding> Broadcast<C> {
     }
 }
 
-/// Drops a piece if more than `max` wait, the newest of the peer with most of them, and says whose.
+/// Drops a piece if more than `max` wait, the newest of the peer with the most, and returns its
+/// sender.
 fn shed<P>(waiting: &mut Vec<Waiting<P>>, max: u16) -> Option<PeerIndex> {
     if waiting.len() <= usize::from(max) {
         return None;
@@ -403,14 +406,14 @@ fn shed<P>(waiting: &mut Vec<Waiting<P>>, max: u16) -> Option<PeerIndex> {
 }
 
 impl<C: Coding> Live<C> {
-    /// How long a piece takes on the uplink of this node, or on that of the network if it is slower.
+    /// Time to send a piece on this node's uplink, or on the network's if that is slower.
     fn piece_ns(&self, config: &Config) -> u64 {
         let bps = config.uplink_bps.min(config.reference_uplink_bps);
         let pieces = u64::from(self.header.chunks) * u64::from(self.header.generations);
         u64::from(self.header.len) * 8_000_000_000 / bps / pieces
     }
 
-    /// Everything there is to send is here.
+    /// Marks everything there is to send as held.
     pub(super) fn hold_all(&mut self, decoder: C::Decoder) {
         self.decoder = Arc::new(decoder);
         for shard in 0..self.shard_sends.len() {

@@ -1,4 +1,4 @@
-//! Own payloads: commit, sign, and send without giving oneself away.
+//! Own payloads: commit, sign, and send without revealing the source.
 
 use super::{Broadcast, Task, below};
 use crate::broadcast::config::SourcePrivacy;
@@ -109,14 +109,14 @@ impl<C: Coding> Broadcast<C> {
     }
 
     pub(super) fn insert(&mut self, live: Live<C>) {
-        // It is back.
+        // It has returned.
         self.ended.retain(|ended| ended.id != live.id);
         self.ids.push(live.id);
         self.live.push(live);
         self.due_changed = true;
     }
 
-    /// What the source sends, and what it hides.
+    /// Starts sending as the source, with its privacy setting.
     fn begin_sending(&mut self, index: usize) {
         match self.config.source_privacy {
             SourcePrivacy::None => {
@@ -144,14 +144,14 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Owes the source's pieces of every generation.
+    /// Schedules the source's pieces of every generation.
     pub(super) fn push_as_source(&mut self, index: usize, hop: u8) {
         let live = &mut self.live[index];
         live.owe_rounds(hop, u32::from(live.policy.source_pieces));
         self.wake = true;
     }
 
-    /// Whoever got all pieces from a source that hides acts as the source.
+    /// Acts as the source once all pieces were received from a hiding source.
     pub(super) fn act_as_source(&mut self, index: usize) {
         if std::mem::take(&mut self.live[index].stem_of) {
             self.push_as_source(index, 1);
@@ -162,7 +162,7 @@ impl<C: Coding> Broadcast<C> {
 }
 
 impl<C: Coding> Live<C> {
-    /// Owes so many pieces of every generation to all peers, round by round.
+    /// Schedules this many pieces of every generation to all peers, round robin.
     fn owe_rounds(&mut self, hop: u8, pieces: u32) {
         let peers = self.order.len() as u32;
         for flow in &mut self.flows {

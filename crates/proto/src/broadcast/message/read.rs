@@ -12,13 +12,12 @@ use alphorn_types::Reader;
 use std::sync::Arc;
 
 impl<C: Coding> Message<C> {
-    /// The message that `bytes` encode. What needs a header that is not known comes back as
-    /// [`Message::Unread`].
+    /// Decodes a message. If it needs a header that is not known, returns [`Message::Unread`].
     ///
     /// # Errors
     ///
-    /// Why the bytes are no message; trailing bytes are refused, and nothing is allocated before a
-    /// length is checked.
+    /// If the bytes are not a message. Trailing bytes are rejected, and nothing is allocated before
+    /// a length is checked.
     pub fn decode(
         bytes: &[u8],
         code: &C,
@@ -48,7 +47,8 @@ impl<C: Coding> Message<C> {
             });
         }
         match known.header(&id) {
-            // Points come after the signature: they would be decoded for whoever makes up a header.
+            // Points come after the signature check; otherwise a forged header could have them
+            // decoded.
             Some(header) if tag != TAG_COMMITS || known.is_verified(&id) => {
                 let here = |generation| known.has_anchor(&id, generation);
                 decode_body(tag, id, reader, code, header, here)
@@ -66,7 +66,7 @@ impl Unread {
     ///
     /// # Errors
     ///
-    /// Why the bytes are no message of a broadcast that is known.
+    /// If the bytes are not a message of a known broadcast.
     pub(crate) fn read<C: Coding>(
         &self,
         code: &C,
@@ -105,7 +105,7 @@ fn decode_header<C: Coding>(
         return Err(Reject::BadLength);
     }
     let id = header.id(&limits.network_id);
-    // A header comes once from each neighbour; only the first is worth decoding points.
+    // Each neighbour sends a header once; only the first is worth decoding points for.
     let anchor = if known.header(&id).is_some() || !along {
         None
     } else {
@@ -129,7 +129,7 @@ fn decode_body<C: Coding>(
     let message = match tag {
         TAG_COMMITS => {
             let generation = reader.u16().map_err(short)?;
-            // It comes once from each neighbour, and decoding points is dear.
+            // Each neighbour sends it once, and decoding points is expensive.
             if has_anchor(generation) && reader.left() == code.anchor_bytes(header) {
                 let wire_bytes = HEAD_BYTES as usize + 2 + reader.left();
                 return Ok(Message::Commits {

@@ -10,7 +10,7 @@ const LIMITS: Limits = Limits {
     header_auth_bytes_max: 200,
 };
 
-/// Knows one header, and admits what has an even slot.
+/// Knows one header, and admits headers with an even slot.
 struct OneHeader(Option<(Id, Header)>);
 
 impl Known for OneHeader {
@@ -78,8 +78,8 @@ fn messages<C: Coding>(code: &C, id: Id, published: &Published<C>) -> Vec<Messag
     all
 }
 
-/// Every message comes back from its bytes, no prefix or extension of them is one, and without the
-/// header it waits unread.
+/// Every message survives encoding, no prefix or extension of its bytes is a message, and without
+/// the header it waits unread.
 fn round_trips<C: Coding>(code: &C, cut: Cut) {
     let (id, published) = published(code, cut, 4);
     let header = &published.header;
@@ -133,7 +133,8 @@ fn messages_are_what_their_bytes_say() {
     round_trips(&Model16::new(PAYLOAD_BYTES_MAX), three);
 }
 
-/// A header of no duty is refused before its commitments are decoded: those here are no points.
+/// A header without a duty is rejected before its commitments are decoded: the ones here are not
+/// points.
 #[test]
 fn duties_come_before_points() {
     let code = Ristretto::new(Generators::new(Backend::Portable, 32), PAYLOAD_BYTES_MAX);
@@ -162,7 +163,7 @@ fn limits_are_checked_before_anything_is_read() {
     assert_eq!(decode(&[0; 17]), Err(Reject::Malformed));
     assert_eq!(decode(&[9; 17]), Err(Reject::Malformed));
     assert_eq!(decode(&[6; 16]), Err(Reject::BadLength));
-    // Chunks and commitments are of the other code.
+    // Chunks and commitments belong to the other code.
     assert_eq!(decode(&[3; 40]), Err(Reject::Malformed));
     assert_eq!(decode(&[2; 40]), Err(Reject::Malformed));
     let header = &messages(&code, id, &published)[0];

@@ -1,4 +1,4 @@
-//! Peers that lie, forge, flood and replay: counted, bounded, reported, and of no use to them.
+//! Peers that lie, forge, flood and replay are counted, bounded and reported, and gain nothing.
 
 use super::net::{Net, SUBJECT, config, payload, sign};
 use crate::Peer;
@@ -38,7 +38,7 @@ pub(super) fn published<C: Coding>(code: &C, subject: Subject, len: usize) -> Pu
     published.unwrap()
 }
 
-/// Node 0 has peers 1.. that only say what the test makes them say.
+/// Node 0 with peers 1.. that only send what the test scripts.
 pub(super) fn star(peers: usize) -> Net<Model16> {
     star_of(peers, config(POLICY))
 }
@@ -57,12 +57,12 @@ pub(super) fn star_in<C: Coding>(code: C, peers: usize, config: Config) -> Net<C
         net.input(0, Input::PeerUp { peer: Peer(peer) });
     }
     net.input(0, Input::PeerUp { peer: Peer(0) });
-    // Nobody but node 0 runs: what it sends goes nowhere.
+    // Only node 0 runs: its messages are dropped.
     net.tamper[0] = Some(Box::new(|_, _| false));
     net
 }
 
-/// A broadcast that node 0 has accepted the header of, and what there is to send of it.
+/// A broadcast whose header node 0 has accepted, and everything there is to send of it.
 pub(super) fn accepted(net: &mut Net<Model16>, from: usize) -> (Id, Published<Model16>) {
     let published = published(&net.code, SUBJECT, 10_000);
     let announce = net.announce(&published);
@@ -92,8 +92,8 @@ pub(super) fn message(
     Message::piece(&net.code, &of.header, id, piece)
 }
 
-/// Traps 2 and 17: a header under a wrong signature has its sender banned, and the same header of an
-/// honest peer is accepted, also if it came while the forged one was being verified.
+/// Traps 2 and 17: the sender of a header with a wrong signature is banned. The same header from an
+/// honest peer is accepted, even if it arrived while the forged one was being verified.
 #[test]
 fn trap_02_forged_headers_are_their_senders_fault() {
     let mut net = star(3);
@@ -111,13 +111,13 @@ fn trap_02_forged_headers_are_their_senders_fault() {
     net.run_ms(1);
     assert_eq!(net.reports, [(0, 1, Reject::BadAuth)]);
     assert_eq!(net.nodes[0].live_count(), 1);
-    // The banned one is not heard any more.
+    // The banned peer is ignored.
     let before = net.refused(Reject::Stranger);
     net.receive(0, 1, Message::Done { id: good.id });
     assert_eq!(net.refused(Reject::Stranger), before + 1);
 }
 
-/// Trap 2: any change of the signed header has another id and another root.
+/// Trap 2: any change to the signed header gives a different id and root.
 #[test]
 fn trap_02_headers_of_no_duty_are_reported_before_any_signature() {
     let mut net = star(1);
@@ -137,7 +137,7 @@ fn trap_02_headers_of_no_duty_are_reported_before_any_signature() {
     assert_eq!(net.nodes[0].live_count() + net.nodes[0].waiting_count(), 0);
 }
 
-/// Traps 4 and 5: malformed pieces never reach a verification, and have their sender banned.
+/// Traps 4 and 5: malformed pieces never reach verification, and their sender is banned.
 #[test]
 fn trap_04_malformed_bytes_are_found_before_verification() {
     let code = Ristretto::new(Generators::new(Backend::Portable, 64), CODE_BYTES_MAX);
@@ -175,7 +175,7 @@ fn trap_04_malformed_bytes_are_found_before_verification() {
     }
 }
 
-/// Trap 9: of a batch with bad pieces of two peers, both are found, and nobody else is blamed.
+/// Trap 9: in a batch with bad pieces from two peers, both are found, and no other peer is blamed.
 #[test]
 fn trap_09_every_sender_of_a_bad_piece_is_found_and_no_other() {
     for bad in [vec![2], vec![1, 4], vec![1, 2, 3, 4, 5], vec![]] {
@@ -197,7 +197,7 @@ fn trap_09_every_sender_of_a_bad_piece_is_found_and_no_other() {
     }
 }
 
-/// Trap 10: with garbage from 30 % of the peers no honest node ever sends a bad piece, all of them
+/// Trap 10: with garbage from 30 % of the peers, no honest node ever sends a bad piece, all of them
 /// deliver, and only liars are reported.
 #[test]
 fn trap_10_garbage_is_not_passed_on() {
@@ -230,7 +230,8 @@ fn trap_11_pieces_held_behind_a_bad_one_are_taken_after_it() {
     let good = piece(&net, &published, 2);
     let mut bad = good.clone();
     bad.valid = false;
-    // The first is being verified while the bad one and then the good one of the same row wait.
+    // The first one is being verified while the bad one, and then the good one of the same row,
+    // wait.
     for (peer, piece) in [(1, first), (2, bad), (3, good)] {
         let message = message(&net, id, &published, piece);
         net.receive(0, peer, message);
@@ -241,7 +242,7 @@ fn trap_11_pieces_held_behind_a_bad_one_are_taken_after_it() {
     assert_eq!(net.nodes[0].stats(&id).unwrap().innovative, 2);
 }
 
-/// Trap 15: valid pieces that add nothing are bounded, reported once and then not looked at.
+/// Trap 15: valid but useless pieces are bounded, reported once and then ignored.
 #[test]
 fn trap_15_replayed_pieces_end_in_demotion() {
     let mut net = star(2);
@@ -256,7 +257,7 @@ fn trap_15_replayed_pieces_end_in_demotion() {
     assert_eq!(net.reports, expected);
     assert_eq!(net.refused(Reject::Dependent), 9);
     assert_eq!(net.nodes[0].stats(&id).unwrap().batches, 1);
-    // Everybody else is heard as before.
+    // All other peers are heard as before.
     for seed in 2..10 {
         let message = message(&net, id, &published, piece(&net, &published, seed));
         net.receive(0, 2, message);
@@ -265,8 +266,8 @@ fn trap_15_replayed_pieces_end_in_demotion() {
     assert_eq!(net.seen[0].delivered.len(), 1);
 }
 
-/// Trap 16: who claims to be done or to have everything starves only itself; requests are answered
-/// with at most as many pieces as there are source chunks, and never after DONE.
+/// Trap 16: a peer that claims to be done or to have everything starves only itself. Requests are
+/// answered with at most as many pieces as there are source chunks, and never after DONE.
 #[test]
 fn trap_16_false_feedback_costs_little() {
     let mut net = Net::new(model(), config(POLICY), 20, 8, 16);
@@ -307,7 +308,7 @@ fn trap_16_false_feedback_costs_little() {
     }
     assert_eq!(sent(&net), 8);
     assert!(net.refused(Reject::BudgetExceeded) >= 92);
-    // A bitmap where there are no shards, and a generation that does not exist.
+    // A bitmap when there are no shards, and a generation that does not exist.
     let want = Want::Count(1);
     let need = Message::Need {
         id,
@@ -318,8 +319,8 @@ fn trap_16_false_feedback_costs_little() {
     assert_eq!(net.reports, [(0, 2, Reject::BadLength)]);
 }
 
-/// Trap 17: floods of headers and of pieces without header take no more than their share, and the
-/// honest broadcast goes on.
+/// Trap 17: floods of headers and of pieces without headers take no more than their share, and the
+/// honest broadcast continues.
 #[test]
 fn trap_17_floods_are_bounded() {
     let mut net = star(3);
@@ -350,7 +351,7 @@ fn trap_17_floods_are_bounded() {
         net.receive(0, 2, Message::Done { id: announce.id });
         most = most.max(net.nodes[0].waiting_count() + net.nodes[0].live_count());
     }
-    // Eight headers, four orphans and eight notes of the peers that flood.
+    // Eight headers, four orphans and eight notes of the flooding peers.
     assert!(most <= 8 + 4 + 8, "{most} messages wait");
     let (id, published) = accepted(&mut net, 3);
     assert_eq!(net.reports, [(0, 1, Reject::BadAuth)]);
@@ -361,14 +362,12 @@ fn trap_17_floods_are_bounded() {
     }
     assert_eq!(net.seen[0].delivered.len(), 1);
     assert!(net.refused(Reject::OrphanFull) > 19_000);
-    // What waited for a header goes.
+    // Messages waiting for a header are dropped.
     net.run_ms(600);
     assert_eq!(net.nodes[0].waiting_count(), 8);
 }
 
-/// Trap 18: both headers of an equivocating source reach everybody as evidence; pieces of only one
-/// of them are taken, and there is no third.
-/// Points are decoded once for each generation, however often its commitments come.
+/// Points are decoded once per generation, however often its commitments arrive.
 #[test]
 fn trap_17_commitments_that_are_here_are_not_read_again() {
     let policy = Policy {
@@ -402,7 +401,7 @@ fn trap_17_commitments_that_are_here_are_not_read_again() {
     assert_eq!(net.reports, []);
 }
 
-/// Room is counted by what a header allows, before anything is kept.
+/// Memory is accounted by what a header permits, before anything is stored.
 #[test]
 fn trap_17_broadcasts_beyond_the_memory_are_not_taken() {
     let config = Config {
@@ -420,7 +419,7 @@ fn trap_17_broadcasts_beyond_the_memory_are_not_taken() {
     assert!((2..6).contains(&live), "{live}");
     assert!(net.nodes[0].memory_bytes() <= 16 << 20);
     assert_eq!(net.refused(Reject::LiveFull), 8 - live as u32);
-    // An own one finds room at the cost of others, but not of a lesser kind.
+    // An own one evicts others, but not ones of a lesser kind.
     for kind in [SUBJECT.kind + 1, SUBJECT.kind] {
         let index = 9;
         let subject = Subject {
@@ -437,6 +436,8 @@ fn trap_17_broadcasts_beyond_the_memory_are_not_taken() {
     assert!(net.nodes[0].memory_bytes() <= 16 << 20);
 }
 
+/// Trap 18: both headers of an equivocating source reach all nodes as evidence. Pieces of only one
+/// of them are accepted, and there is no third.
 #[test]
 fn trap_18_equivocation_is_seen_by_everybody() {
     let mut net = Net::new(model(), config(POLICY), 20, 8, 18);
@@ -459,7 +460,7 @@ fn trap_18_equivocation_is_seen_by_everybody() {
     assert_eq!(net.delivered(&vec![0; 50_000]), 19);
 }
 
-/// A result that comes when its broadcast is over changes nothing.
+/// A result that arrives after its broadcast has ended changes nothing.
 #[test]
 fn late_results_are_dropped() {
     let mut net = star(1);
@@ -478,13 +479,13 @@ fn late_results_are_dropped() {
     let product = work.run(&model());
     node.handle(Time::from_millis(26_000), Input::Finished { job, product });
     assert_eq!(node.refused().count(Reject::LateResult), 1);
-    // Nor does one that nobody asked for.
+    // Nor does one that was not requested.
     let product = Some(Product::Signed(sign(&[0; 32])));
     node.handle(Time::from_millis(26_000), Input::Finished { job, product });
     assert_eq!(node.refused().count(Reject::LateResult), 2);
 }
 
-/// A job that fails blames nobody: what it was about is asked for again.
+/// A failed job blames no peer: its subject is requested again.
 #[test]
 fn lost_jobs_blame_nobody() {
     let mut net = star(1);

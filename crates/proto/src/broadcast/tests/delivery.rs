@@ -1,4 +1,4 @@
-//! Honest nodes: everybody gets the payload, with few bytes, also when pieces are lost.
+//! Honest nodes: all get the payload, with few bytes, even if pieces are lost.
 
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
@@ -30,8 +30,8 @@ fn ristretto() -> Ristretto {
     Ristretto::new(Generators::new(Backend::Portable, 24), 1 << 20)
 }
 
-/// Everybody but the source delivers, nobody is reported, and no more than `waste` payloads are
-/// sent for each node.
+/// All nodes except the source deliver, none is reported, and no more than `waste` payloads per
+/// node are sent.
 fn all_deliver<C: Coding>(mut net: Net<C>, len: usize, expected: &[u8], waste: u64) -> Net<C> {
     net.publish(0, payload(len));
     net.run_ms(3_000);
@@ -50,7 +50,7 @@ fn everybody_gets_the_payload_of_the_model() {
     let net = Net::new(Model16::new(1 << 20), config(POLICY), 40, 10, 1);
     let zeros = vec![0; 100_000];
     let net = all_deliver(net, 100_000, &zeros, 3);
-    // Fewer needs than nodes: push does the work.
+    // Fewer NEED messages than nodes: push does the work.
     let needs: usize = net.seen.iter().map(|seen| seen.needs).sum();
     assert!(needs < 40, "{needs} requests");
 }
@@ -75,7 +75,7 @@ fn everybody_gets_the_payload_of_combinations() {
 
 #[test]
 fn generations_travel_side_by_side() {
-    // Chunks of more elements than there are generators do not exist, so small ones are many.
+    // There are no chunks with more elements than generators, so there are many small ones.
     let policy = Policy {
         chunks: 2,
         ..POLICY
@@ -138,7 +138,7 @@ fn leaves_receive_and_send_nothing_on() {
         ..config(POLICY)
     };
     let mut net = Net::new(Model16::new(1 << 20), leaf, 3, 3, 8);
-    // A line 0 - 1 - 2 and what the graph adds; without relays only neighbours of 0 deliver.
+    // A line 0 - 1 - 2 plus the edges of the graph; without relays only neighbours of 0 deliver.
     net.publish(0, payload(20_000));
     net.run_ms(2_000);
     let direct = net.links[0].len();
@@ -189,7 +189,7 @@ fn own_payloads_are_refused_with_a_reason() {
     net.run_ms(10);
     net.publish(0, payload(1000));
     let why = &net.seen[0].unpublished;
-    // The second is begun while the first is: both are of one subject.
+    // The second starts while the first is in progress: both have the same subject.
     assert_eq!(why[0], Unpublished::Twice);
     assert!(matches!(why[1], Unpublished::Header(_)));
     assert_eq!(why[2..], [Unpublished::Twice, Unpublished::Twice]);
@@ -226,7 +226,7 @@ fn broadcasts_end_and_free_what_they_hold() {
     assert!(net.nodes.iter().all(|node| node.waiting_count() == 0));
     assert!(net.nodes.iter().all(|node| node.next_deadline().is_none()));
     assert!(net.seen.iter().all(|seen| seen.withheld.is_empty()));
-    // What comes now is late, not unknown.
+    // Pieces arriving now are late, not unknown.
     let (from, to, piece) = net
         .pieces
         .iter()
@@ -260,8 +260,8 @@ fn many_subjects_share_the_links() {
     assert_eq!(net.reports, []);
 }
 
-/// The protocol's verdict on a payload waits for all that comes before it is delivered: none of it waits
-/// behind the making of aggregates, which peers can make as much as there is.
+/// The protocol's verdict on a payload waits for everything before delivery. None of that waits
+/// behind the making of aggregates, of which peers can cause any amount.
 #[test]
 fn what_a_verdict_waits_for_comes_before_work_of_the_slot() {
     fn classes<C: Coding>(code: C) -> BTreeMap<&'static str, Class> {

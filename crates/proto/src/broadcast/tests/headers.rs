@@ -1,4 +1,4 @@
-//! Signed headers of scheduled sources that cost others more than their duty is worth.
+//! Signed headers of scheduled sources that cost others more than their duty justifies.
 
 use super::attacks::{POLICY, message, piece, published, star_of};
 use super::net::{Net, SUBJECT, config, payload};
@@ -8,7 +8,7 @@ use crate::rlnc::{Coding, Cut, Id, Model16, ModelRs, Subject};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A header of the payload in this cut, in bytes and as the simulator has it: it opens nothing.
+/// A header of the payload in this cut, both as bytes and in simulated form, opens nothing.
 fn is_refused<C: Coding>(code: C, cut: Cut) {
     let mut net = Net::new(code, config(POLICY), 2, 1, 1);
     let published = net.code.publish(SUBJECT, &payload(10_000), cut).unwrap();
@@ -26,7 +26,7 @@ fn is_refused<C: Coding>(code: C, cut: Cut) {
     assert_eq!(net.reports, [(0, 1, Reject::BadLength)]);
 }
 
-/// A burst of pieces that are as long as the payload would take a whole uplink for seconds.
+/// A burst of pieces as long as the payload would occupy an uplink for seconds.
 #[test]
 fn payloads_are_cut_by_the_policy_of_the_network() {
     for (chunks, shards_total) in [(1, 8), (8, 64), (7, 32)] {
@@ -47,7 +47,7 @@ fn payloads_are_cut_by_the_policy_of_the_network() {
     }
 }
 
-/// Peer 1 brings a valid header of a payload of so many bytes, which is verified.
+/// Peer 1 sends a valid header of a payload of this many bytes, which is verified.
 fn receive(net: &mut Net<Model16>, subject: Subject, len: usize) -> Id {
     receive_from(net, 1, subject, len)
 }
@@ -74,8 +74,8 @@ fn live_of(net: &Net<Model16>, ids: &[Id]) -> usize {
     live.filter(|id| ids.contains(id)).count()
 }
 
-/// Collectors that sign headers and withhold the rest fill neither the table nor the memory for a
-/// block, whether they sign one for a duty or two.
+/// Collectors that sign headers and withhold the rest cannot fill the table or the memory needed for a block, whether
+/// they sign one header per duty or two.
 #[test]
 fn blocks_find_room_among_collections() {
     for (duties, len, memory_bytes_max) in [(64, 1_000, 1 << 30), (16, 1_000_000, 16 << 20)] {
@@ -90,7 +90,7 @@ fn blocks_find_room_among_collections() {
             receive(&mut net, subject, len + 1);
         }
         let live = net.nodes[0].live_count();
-        // Second headers take nothing from first ones.
+        // Second headers take no room from first ones.
         assert!(live == 128 || (4..12).contains(&live), "{live}");
         let block = Subject {
             source: 3,
@@ -98,11 +98,11 @@ fn blocks_find_room_among_collections() {
         };
         let id = receive(&mut net, block, len);
         assert_eq!(live_of(&net, &[id]), 1);
-        // One of them gave way, with its second header, and is not said to be withheld.
+        // One of them was evicted, with its second header, and is not reported as withheld.
         assert_eq!(net.nodes[0].live_count(), live - 1);
         assert!(net.nodes[0].memory_bytes() <= memory_bytes_max);
         assert!(net.seen[0].withheld.is_empty());
-        // No collection has a block give way.
+        // No collection evicts a block.
         for index in 100..164 {
             receive(&mut net, collection(3, index), len);
         }
@@ -110,8 +110,8 @@ fn blocks_find_room_among_collections() {
     }
 }
 
-/// A source that has everything shares it with the next one, and what finds no room costs no
-/// verification, however often it comes.
+/// The source with the most broadcasts shares its room with the next one, and a header without room costs no
+/// verification, however often it arrives.
 #[test]
 fn the_source_that_has_most_gives_way() {
     let mut net = star_of(1, config(POLICY));
@@ -129,8 +129,7 @@ fn the_source_that_has_most_gives_way() {
     assert_eq!(net.reports, []);
 }
 
-/// Peers each bring headers of sources that have one broadcast each, and all of `carriers` speak of all
-/// that they bring.
+/// Peers each send headers of sources with one broadcast each, and all of `carriers` send messages about all of those.
 fn bring(net: &mut Net<Model16>, carriers: &[usize], sources: Range<u32>) -> Vec<Id> {
     let brought = sources.map(|source| {
         let first = carriers[source as usize % carriers.len()];
@@ -150,15 +149,15 @@ fn bring(net: &mut Net<Model16>, carriers: &[usize], sources: Range<u32>) -> Vec
     brought.collect()
 }
 
-/// A node with so many peers on which every source has every duty.
+/// A node with this many peers, on which every source has every duty.
 fn node_of(peers: usize) -> Net<Model16> {
     let mut net = star_of(peers, config(POLICY));
     net.nodes[0].set_schedule(Arc::new(|_: &Subject| true));
     net
 }
 
-/// Two peers open as many broadcasts as may be alive, each of another source, and carry each other's. Who
-/// comes after them has as much room as one of them, and keeps it.
+/// Two peers open the maximum number of broadcasts, each of another source, and carry each other's. A later peer gets
+/// as much room as one of them, and keeps it.
 #[test]
 fn sources_of_few_peers_keep_out_no_other() {
     let mut net = node_of(4);
@@ -169,19 +168,19 @@ fn sources_of_few_peers_keep_out_no_other() {
     let more = bring(&mut net, &[3], 101..140);
     let live = live_of(&net, &more);
     assert_eq!(live, 20);
-    // No more of them come back, nor are they verified.
+    // No more of them return, nor are any verified.
     let verified = net.seen[0].headers_verified;
     bring(&mut net, &[1, 2], 200..300);
     assert_eq!(live_of(&net, &honest) + live_of(&net, &more), 1 + live);
     assert_eq!(net.seen[0].headers_verified, verified);
-    // The block comes in as before.
+    // The block is accepted as before.
     let block = receive_from(&mut net, 4, SUBJECT, 1_000);
     assert_eq!(live_of(&net, &[block]), 1);
     assert_eq!(net.reports, []);
 }
 
-/// What many peers carry weighs little for each: a peer that comes with sources of its own pushes out no
-/// more than its part.
+/// Broadcasts carried by many peers weigh little for each: a peer that joins with its own sources evicts no more than
+/// its share.
 #[test]
 fn a_fresh_peer_takes_no_more_than_its_part() {
     let honest: Vec<usize> = (1..=10).collect();
@@ -192,8 +191,8 @@ fn a_fresh_peer_takes_no_more_than_its_part() {
     assert_eq!((live_of(&net, &carried), live_of(&net, &taken)), (59, 5));
 }
 
-/// A peer has one broadcast that is complete and one that a piece came of, both older and carried by few: when
-/// another comes, those without a piece give way, though two carry them.
+/// A peer has one complete broadcast and one with a piece, both older and carried by few. When another arrives, those
+/// without a piece are evicted, although two peers carry them.
 #[test]
 fn what_pieces_came_of_gives_way_last() {
     let config = Config {
@@ -219,7 +218,7 @@ fn what_pieces_came_of_gives_way_last() {
     assert_eq!(live_of(&net, &empty), 1);
 }
 
-/// What is complete never gives way to its own kind.
+/// A complete broadcast is never evicted for one of its own kind.
 #[test]
 fn what_is_complete_stays() {
     let config = Config {
@@ -243,7 +242,7 @@ fn what_is_complete_stays() {
     assert_eq!((live_of(&net, &complete), live_of(&net, &more)), (4, 0));
 }
 
-/// What a peer opened before it left gives way to what somebody carries.
+/// Broadcasts that a peer opened before it left are evicted for ones that are still carried.
 #[test]
 fn what_nobody_carries_gives_way() {
     let mut net = node_of(2);
@@ -253,8 +252,8 @@ fn what_nobody_carries_gives_way() {
     assert_eq!((live_of(&net, &left), live_of(&net, &honest)), (0, 64));
 }
 
-/// What gave way comes back where there is room, and not before: nothing gives way to it, so two headers do
-/// not push each other out in turn.
+/// An evicted broadcast returns when there is room, and not before: nothing is evicted for it, so two headers do not
+/// displace each other in turn.
 #[test]
 fn what_gave_way_comes_back_into_free_room() {
     let config = Config {
@@ -278,7 +277,7 @@ fn what_gave_way_comes_back_into_free_room() {
     receive_from(&mut net, 2, collection(0, 0), len);
     assert_eq!(live_of(&net, &[id]), 1);
     assert_eq!(net.seen[0].headers_verified, verified + 1);
-    // Once its own time is over it opens nothing any more, nor does the block.
+    // Once its own time is over it opens nothing more, nor does the block.
     net.run_ms(25_000);
     receive_from(&mut net, 2, collection(0, 0), len);
     receive_from(&mut net, 2, SUBJECT, len);
@@ -287,9 +286,8 @@ fn what_gave_way_comes_back_into_free_room() {
     assert_eq!(net.reports, []);
 }
 
-/// A peer sends header after header for which there is no room: to find out who has most of it is dear, so
-/// after as many as may be alive it is not looked at any more until something ends, but room that is there
-/// anyway is found.
+/// A peer sends header after header without room. Finding the heaviest holder is expensive, so after as many headers as
+/// may be alive its headers are ignored until something ends. Room that is free anyway is still found.
 #[test]
 fn headers_without_room_are_looked_at_a_few_times() {
     let mut net = node_of(3);
@@ -298,7 +296,7 @@ fn headers_without_room_are_looked_at_a_few_times() {
         bring(&mut net, &[2], 100..200),
     );
     assert_eq!((live_of(&net, &first), live_of(&net, &second)), (32, 32));
-    // The other carries all of it too now, so there would be room for some.
+    // Now the other one also carries all of it, so some would find room.
     for &id in &second {
         net.receive(
             0,
@@ -321,8 +319,8 @@ fn headers_without_room_are_looked_at_a_few_times() {
     assert_eq!(net.reports, []);
 }
 
-/// A source with many duties opens broadcast after broadcast and lets them end: what another source sent
-/// is remembered all the same, and its old header opens nothing.
+/// A source with many duties opens broadcast after broadcast and lets them end. Another source's broadcast is still
+/// remembered, and its old header opens nothing.
 #[test]
 fn what_is_over_is_not_forgotten_for_one_source() {
     let config = Config {
@@ -347,7 +345,7 @@ fn what_is_over_is_not_forgotten_for_one_source() {
     assert_eq!(net.refused(Reject::Expired), 1);
 }
 
-/// A source whose broadcast is over signs another header for the same duty: it opens nothing.
+/// A source whose broadcast is over signs another header for the same duty. It opens nothing.
 #[test]
 fn no_other_header_opens_what_is_over() {
     let mut net = star_of(1, config(POLICY));
@@ -363,8 +361,8 @@ fn no_other_header_opens_what_is_over() {
     assert_eq!(net.reports, []);
 }
 
-/// A source signs header after header for one duty: no more are verified than are of use, but for
-/// those that peers brought at the same time.
+/// A source signs header after header for one duty. Only useful ones are verified, except for those that peers sent at
+/// the same time.
 #[test]
 fn third_headers_are_not_verified() {
     const PEERS: usize = 3;
@@ -376,7 +374,7 @@ fn third_headers_are_not_verified() {
         net.receive(0, 1 + round % PEERS, message);
         if round >= 20 {
             net.run_ms(1);
-            // Nor are its commitments read.
+            // Nor are its commitments decoded.
             let read = net.nodes[0].decode(Peer(0), &bytes).err();
             assert_eq!(read, Some(Reject::Equivocation));
         }
@@ -389,7 +387,7 @@ fn third_headers_are_not_verified() {
     assert_eq!(net.reports, []);
 }
 
-/// However many peers forge the authenticator of a header, that of an honest one is verified.
+/// However many peers forge the authenticator of a header, the honest peer's header is verified.
 #[test]
 fn forged_authenticators_keep_no_honest_one_out() {
     const PEERS: usize = 31;
@@ -409,7 +407,7 @@ fn forged_authenticators_keep_no_honest_one_out() {
     net.run_ms(100);
     assert_eq!(net.nodes[0].live_count(), 1);
     assert_eq!(net.nodes[0].waiting_count(), 0);
-    // Those whose turn came before were banned, one verification each.
+    // Those processed earlier were banned, one verification each.
     let blamed =
         |(_, peer, reason): &(usize, usize, Reject)| *peer != HONEST && *reason == Reject::BadAuth;
     assert!(

@@ -1,5 +1,5 @@
-//! The network: fixed latency, an uplink that sends one piece after the other, jobs that take time,
-//! and hooks for whoever misbehaves.
+//! The network: fixed latency, an uplink that sends one piece at a time, jobs that take time, and hooks for misbehaving
+//! nodes.
 
 use crate::broadcast::{
     Announce, Broadcast, Config, Convicted, Input, Message, Output, Policy, PolicyChoice, Priority,
@@ -24,7 +24,7 @@ pub(super) const SUBJECT: Subject = Subject {
     index: 0,
 };
 
-/// The signature of the tests: a hash of what is signed.
+/// The signature used in tests: a hash of the signed data.
 pub(super) fn sign(root: &Hash) -> Bytes {
     Sha256::digest(root).to_vec().into()
 }
@@ -47,17 +47,17 @@ pub(super) fn payload(len: usize) -> Bytes {
 
 enum Event<C: Coding> {
     Input(Input<C>),
-    /// A piece has left; `None` where the peer changed meanwhile.
+    /// A piece has left; `None` if the peer has changed in the meantime.
     Ready(usize),
 }
 
-/// What a node does to what it sends: false = it does not send it.
+/// Modifies a node's outgoing message; false = drop it.
 pub(super) type Tamper<C> = Box<dyn FnMut(usize, &mut Message<C>) -> bool>;
 
 /// Whether a job is lost.
 pub(super) type Loses<C> = Box<dyn FnMut(&Work<C>) -> bool>;
 
-/// What a source makes of its payload instead.
+/// Replaces what a source derives from its payload.
 pub(super) type Forge<C> = Box<dyn FnOnce(Published<C>) -> Published<C>>;
 
 #[derive(Default)]
@@ -83,7 +83,7 @@ pub(super) struct Net<C: Coding> {
     uplink_free_at: Vec<Time>,
     uplink_bps: u64,
     pub(super) tamper: Vec<Option<Tamper<C>>>,
-    /// What a source makes of its payload instead.
+    /// Replaces what a source derives from its payload.
     pub(super) forge: Option<Forge<C>>,
     pub(super) now: Time,
     pub(super) seen: Vec<Seen>,
@@ -92,12 +92,12 @@ pub(super) struct Net<C: Coding> {
     pub(super) lost_one_in: Option<u32>,
     /// Whether a job is lost.
     pub(super) loses: Option<Loses<C>>,
-    /// Pieces of the first to the second take so many nanoseconds to leave, and no uplink.
+    /// Pieces from the first to the second take this many nanoseconds to leave, and no uplink.
     pub(super) slow: Option<(usize, usize, u64)>,
     rng: ChaCha20Rng,
-    /// Whether messages are encoded and decoded on the way.
+    /// Whether messages are encoded and decoded in transit.
     pub(super) in_bytes: bool,
-    /// Every piece sent, with its sender and receiver, for who wants to look.
+    /// Every piece sent, with its sender and receiver, for inspection.
     pub(super) pieces: Vec<(usize, usize, C::Piece)>,
     /// The ranks of each node and broadcast after its last input.
     ranks: BTreeMap<(usize, Id), Vec<u16>>,
@@ -105,7 +105,7 @@ pub(super) struct Net<C: Coding> {
 }
 
 impl<C: Coding> Net<C> {
-    /// A connected random graph of `count` nodes with some `degree` neighbours.
+    /// A connected random graph of `count` nodes with approximately `degree` neighbours.
     pub(super) fn new(code: C, config: Config, count: usize, degree: usize, seed: u64) -> Net<C> {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut links = vec![Vec::new(); count];
@@ -121,9 +121,9 @@ impl<C: Coding> Net<C> {
             connect(draw(&mut rng), draw(&mut rng));
         }
         let uplink_bps = config.uplink_bps;
-        // Eight headers and eight notes a peer, see the lecture.
+        // Eight headers and eight notes per peer, see the lecture.
         let waiting_max = usize::from(config.orphans_max) + 16 * usize::from(config.peers_max);
-        // A second header of each subject.
+        // One second header per subject.
         let limits = (2 * usize::from(config.live_max), waiting_max);
         let config = Arc::new(config);
         let duties = Arc::new(|subject: &Subject| subject.slot == 7 && subject.source < 4);
@@ -182,7 +182,7 @@ impl<C: Coding> Net<C> {
         }
     }
 
-    /// What holds after every input of every test: a rank never falls, and nothing exceeds its bound.
+    /// Invariants after every input of every test: a rank never falls, and nothing exceeds its bound.
     fn check(&mut self, node: usize) {
         let machine = &self.nodes[node];
         let (live_max, waiting_max) = self.limits;
@@ -305,7 +305,7 @@ impl<C: Coding> Net<C> {
         self.at(done, node, Event::Input(Input::Finished { job, product }));
     }
 
-    /// Runs until nothing is left to do before `end`.
+    /// Runs until there is nothing left to do before `end`.
     pub(super) fn run_until(&mut self, end: Time) {
         loop {
             let event = self.events.keys().next().map(|&(time, _)| time);
@@ -352,7 +352,7 @@ impl<C: Coding> Net<C> {
             .sum()
     }
 
-    /// A signed announcement of a payload, and all there is to send of it.
+    /// A signed announcement of a payload, and everything there is to send of it.
     pub(super) fn announce(&self, published: &Published<C>) -> Arc<Announce<C>> {
         let header = published.header.clone();
         let root = header.signing_root(&[0; 32]);

@@ -1,4 +1,4 @@
-//! Who sends to whom: places, headers that few bring, runs of the source, and silence.
+//! Sender selection: places, headers sent by few peers, runs of the source, and silence.
 
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
@@ -25,7 +25,7 @@ const POLICY: Policy = Policy {
     feedback: false,
 };
 
-/// A network in which every node tells its neighbours their places.
+/// A network in which every node informs its neighbours of their places.
 fn placed(policy: Policy, seed: u64) -> Net<Model16> {
     let config = Config {
         places: 32,
@@ -59,7 +59,7 @@ fn id(net: &Net<Model16>) -> Id {
     id
 }
 
-/// Runs a broadcast of node 0; says what each message was, with sender and receiver.
+/// Runs a broadcast of node 0. Returns each message's kind, with sender and receiver.
 fn run(net: &mut Net<Model16>) -> Vec<(usize, usize, &'static str)> {
     let log = Rc::new(RefCell::new(Vec::new()));
     for node in 0..NODES {
@@ -88,7 +88,7 @@ fn bursts_come_from_those_whom_the_receiver_put_in_front() {
             continue;
         }
         let place = net.nodes[*to].place_of(net.peer_of(*to, *from));
-        // Neighbours beyond the places that a node deals draw by themselves.
+        // Neighbours beyond the places assigned by a node draw independently.
         if let Some(place) = place {
             assert!(place.rank(turn) < BURST, "{from} to {to}");
             late += 1;

@@ -1,5 +1,5 @@
-//! Commitments are points, which are dear to decode: for nobody more than its budget, and for nothing
-//! that could not be used.
+//! Commitments are points, which are expensive to decode: no peer gets more than its budget, and nothing useless is
+//! decoded.
 
 use super::attacks::{POLICY, accepted, published, star, star_of};
 use super::net::{Net, SUBJECT, config, payload};
@@ -7,7 +7,7 @@ use crate::broadcast::{Announce, Config, Input, Limits, Message, Policy, Reject}
 use crate::rlnc::{Coding, Id, Model16, Subject};
 use std::sync::Arc;
 
-/// What a node finds in the bytes of a neighbour, which it then takes: whether it decoded points.
+/// Decodes a neighbour's bytes and accepts the result. Returns whether points were decoded.
 fn reads_points(net: &mut Net<Model16>, from: usize, bytes: &[u8]) -> Result<bool, Reject> {
     let from = net.peer_of(0, from);
     let read = net.nodes[0].decode(from, bytes);
@@ -25,7 +25,7 @@ fn reads_points(net: &mut Net<Model16>, from: usize, bytes: &[u8]) -> Result<boo
     points
 }
 
-/// The bytes of a header for a duty with this index; made up, nobody signed it.
+/// The bytes of a header for a duty with this index, made up and not signed.
 fn header(net: &Net<Model16>, index: u32, is_signed: bool) -> Vec<u8> {
     let subject = Subject { index, ..SUBJECT };
     let published = published(&net.code, subject, 10_000);
@@ -41,8 +41,8 @@ fn header(net: &Net<Model16>, index: u32, is_signed: bool) -> Vec<u8> {
     message.encode(&net.code, &published.header)
 }
 
-/// A peer makes up headers faster than signatures are verified: those that would not wait are not
-/// read, none is once it is banned, and other peers have their own budget.
+/// A peer makes up headers faster than signatures are verified. Headers that would not wait are not decoded, none is
+/// once the peer is banned, and other peers have their own budget.
 #[test]
 fn points_are_decoded_within_the_budget_of_their_sender() {
     let mut net = star(2);
@@ -64,7 +64,7 @@ fn points_are_decoded_within_the_budget_of_their_sender() {
     assert_eq!(reads_points(&mut net, 1, &bytes), Err(Reject::Stranger));
 }
 
-/// A peer that connects is sent all headers that are alive, more than may wait: nobody is to blame.
+/// A connecting peer is sent all live headers, more than may wait: no peer is to blame.
 #[test]
 fn many_headers_at_once_are_no_fault() {
     let mut net = star(1);
@@ -83,7 +83,7 @@ fn many_headers_at_once_are_no_fault() {
     assert_eq!(net.reports, []);
 }
 
-/// The header of a broadcast that is over can be sent again by anybody, as often as it likes.
+/// Anybody can resend the header of an ended broadcast, as often as they like.
 #[test]
 fn points_of_what_is_over_are_not_decoded() {
     let mut net = star(1);
@@ -97,7 +97,7 @@ fn points_of_what_is_over_are_not_decoded() {
     assert_eq!(net.reports, []);
 }
 
-/// Commitments of a header that is not verified yet wait as they came, and are read once it is.
+/// Commitments of an unverified header wait undecoded, and are decoded once it is verified.
 #[test]
 fn points_come_after_the_signature() {
     let policy = Policy {
@@ -120,17 +120,17 @@ fn points_come_after_the_signature() {
     }
     net.run_ms(1);
     assert_eq!(net.nodes[0].live_count(), 1);
-    // Those that waited are here, the others are read when they come.
+    // The waiting ones are here, the others are decoded when they arrive.
     assert_eq!(reads_points(&mut net, 2, &commits[1]), Ok(false));
     assert_eq!(reads_points(&mut net, 2, &commits[0]), Ok(true));
     assert_eq!(reads_points(&mut net, 2, &commits[0]), Ok(false));
     assert_eq!(net.reports, []);
 }
 
-/// Memory of broadcasts, a sixteenth of which is for headers that wait.
+/// Memory for broadcasts, a sixteenth of which is for waiting headers.
 const MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// Headers that are long, so that few fit.
+/// Long headers, so that few fit.
 fn short_of_memory() -> Config {
     Config {
         memory_bytes_max: MEMORY_BYTES_MAX,
@@ -142,8 +142,8 @@ fn short_of_memory() -> Config {
     }
 }
 
-/// Peers that fill the memory of headers that wait have their own dropped, not those of a peer that
-/// brought few, and what waits counts as what is alive does.
+/// Peers that fill the memory for waiting headers have their own dropped, not those of a peer that sent few, and
+/// waiting headers count like live ones.
 #[test]
 fn headers_that_wait_take_a_part_of_the_memory() {
     const FLOODERS: usize = 5;
@@ -169,7 +169,7 @@ fn headers_that_wait_take_a_part_of_the_memory() {
             }
         }
     }
-    // What finds no room is not read.
+    // Headers without room are not decoded.
     assert!((20..=8 * FLOODERS).contains(&read), "{read} headers");
     assert_eq!(net.nodes[0].waiting_count(), 2 + read);
     let dropped = net.refused(Reject::BudgetExceeded);
@@ -180,8 +180,8 @@ fn headers_that_wait_take_a_part_of_the_memory() {
     assert_eq!(net.nodes[0].waiting_count(), 0);
 }
 
-/// What is being verified is not dropped, and more peers than there is memory for bring one header each: it
-/// is verified as far as the memory goes, and more once some of it is.
+/// Headers being verified are not dropped, and more peers than there is memory for send one header each. They are
+/// verified as memory permits, and more follow when some of it is free again.
 #[test]
 fn headers_that_are_verified_take_no_more() {
     const PEERS: usize = 60;
@@ -207,7 +207,7 @@ fn headers_that_are_verified_take_no_more() {
     assert_eq!(net.nodes[0].live_count(), 1);
 }
 
-/// The newest header of the peer with most gives way, also after one that waited before was verified.
+/// The newest header of the peer with the most is dropped, even after one that waited earlier was verified.
 #[test]
 fn the_newest_header_gives_way() {
     let config = Config {

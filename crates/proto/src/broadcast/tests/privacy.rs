@@ -1,4 +1,4 @@
-//! What the first piece from a neighbour tells of it.
+//! What the first piece from a neighbour reveals about it.
 
 use super::attacks::star_of;
 use super::net::{Net, SUBJECT, config, payload};
@@ -22,12 +22,11 @@ const POLICY: Policy = Policy {
 };
 const BROADCASTS: u64 = 40;
 
-/// What a neighbour can read in a first piece: hop, rank of the sender, bytes (hence the width of
+/// What a neighbour can read in a first piece: hop, rank of the sender, size in bytes (hence the width of
 /// coefficients).
 type Fields = (u8, u16, u64);
 
-/// The fields of the first pieces that the source sent, and those that relays sent which had but
-/// one piece.
+/// The fields of the first pieces sent by the source, and by relays that had only one piece.
 fn first_pieces(source_privacy: SourcePrivacy, seed: u64) -> (Vec<Fields>, Vec<Fields>) {
     let config = Config {
         source_privacy,
@@ -59,10 +58,9 @@ fn first_pieces(source_privacy: SourcePrivacy, seed: u64) -> (Vec<Fields>, Vec<F
     (source, relays)
 }
 
-/// Trap 19: without privacy every first piece names the source. Blended, it says rank one in a row
-/// of eight bits, as relays do that got one piece; where it says hop two besides, such relays of
-/// other broadcasts say exactly the same, and a neighbour that takes every such sender for the
-/// source is wrong more often than not.
+/// Trap 19: without privacy every first piece identifies the source. When blended, it claims rank one in a row of eight
+/// bits, like relays with one piece. If it also claims hop two, such relays of other broadcasts send exactly the same,
+/// and a neighbour that takes every such sender for the source is wrong more often than not.
 #[test]
 fn trap_19_blended_first_pieces_are_those_of_relays() {
     let (mut hidden, mut shown) = (0, 0);
@@ -97,8 +95,8 @@ fn trap_19_blended_first_pieces_are_those_of_relays() {
     );
 }
 
-/// A neighbour says that it has everything before it can: a source that hides says nothing then, as a
-/// relay would, and the neighbour is sent nothing more. The first that can have everything has it say so.
+/// A neighbour claims to have everything before it can. A hiding source does not respond to that, as a relay would not,
+/// and the neighbour receives nothing more. The source responds to the first that can have everything.
 #[test]
 fn a_false_done_does_not_have_the_source_answer() {
     let mut net = star_of(3, config(POLICY));
@@ -112,7 +110,7 @@ fn a_false_done_does_not_have_the_source_answer() {
     }));
     let (subject, payload) = (SUBJECT, payload(50_000));
     net.input(0, Input::Publish { subject, payload });
-    // Committed and signed, and the first pieces are on their way.
+    // Committed and signed, with the first pieces in flight.
     net.run_until(net.now.saturating_add_ns(400_000));
     let id = net.nodes[0].live_ids().next().expect("it is signed");
     let sent = net.nodes[0].stats(&id).unwrap().sent;

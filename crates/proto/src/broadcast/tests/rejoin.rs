@@ -1,4 +1,4 @@
-//! Peers that were away while a payload was sent.
+//! Peers that were disconnected while a payload was sent.
 
 use super::net::{Net, config, payload};
 use crate::Peer;

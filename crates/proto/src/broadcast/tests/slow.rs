@@ -1,4 +1,4 @@
-//! Peers that take much, or take it slowly: what the others get meanwhile.
+//! Peers that take much, or read slowly, and their effect on the others.
 
 use super::net::{Net, config, payload};
 use crate::Peer;
@@ -20,7 +20,7 @@ const POLICY: Policy = Policy {
     feedback: true,
 };
 
-/// Node 0 has all others as peers, and nobody else has any.
+/// Node 0 has all others as peers, and the others have no further peers.
 fn star(peers: usize) -> Net<Model16> {
     let config = Config {
         payload_bytes_max: BYTES as u32,
@@ -80,10 +80,10 @@ fn peers_that_ask_for_everything_do_not_hold_up_the_burst() {
         }
     }
     let before = net.pieces.len();
-    // Before anybody asks because it waits.
+    // Before any node makes a request because of waiting.
     net.run_ms(60);
     let mut pieces = net.pieces[before..].iter();
     let first = pieces.position(|(_, to, _)| *to > 3);
-    // A piece to each asker, and an answer after each.
+    // A piece to each asker, with an answer after each.
     assert!(first.is_some_and(|first| first <= 6), "{first:?}");
 }

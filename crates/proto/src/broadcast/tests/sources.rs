@@ -1,4 +1,4 @@
-//! Sources that cheat: everybody finds out the same, and no peer is blamed.
+//! Sources that cheat: all nodes reach the same finding, and no peer is blamed.
 
 use super::net::{Net, SUBJECT, config, payload};
 use crate::broadcast::{Announce, CHUNK_BYTES_MAX, Message, Policy, Reject};
@@ -22,7 +22,7 @@ const POLICY: Policy = Policy {
     feedback: true,
 };
 
-/// Trap 12: the source committed to what is no payload.
+/// Trap 12: the source committed to something that is not a payload.
 #[test]
 fn trap_12_bad_payloads_are_the_sources_fault() {
     let mut net = Net::new(Model16::new(1 << 20), config(POLICY), 25, 8, 12);
@@ -46,8 +46,7 @@ fn node(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
     Sha256::digest([&[1][..], left, right].concat()).into()
 }
 
-/// Shards under a good Merkle root that are no codeword: different k of them give different
-/// payloads.
+/// Shards under a correct Merkle root that are not a codeword: different sets of k give different payloads.
 fn no_codeword(code: &Rs, published: &Published<Rs>) -> Published<Rs> {
     let mut header = published.header.clone();
     let total = usize::from(header.shards_total);
@@ -81,7 +80,7 @@ fn no_codeword(code: &Rs, published: &Published<Rs>) -> Published<Rs> {
     }
 }
 
-/// Trap 13: whichever shards a node got, it finds that they are no codeword.
+/// Trap 13: whichever shards a node receives, it finds that they are not a codeword.
 #[test]
 fn trap_13_shards_of_no_codeword_convict_the_source_everywhere() {
     let code = Rs::new(1 << 20);
@@ -96,8 +95,8 @@ fn trap_13_shards_of_no_codeword_convict_the_source_everywhere() {
     assert_eq!(net.reports, []);
 }
 
-/// Trap 14: a source that holds one dimension back: everybody stops one short, asks a bounded number
-/// of times, and forgets all but the signed header.
+/// Trap 14: a source withholds one dimension. All nodes stop one short, send a bounded number of requests, and forget
+/// everything except the signed header.
 #[test]
 fn trap_14_withheld_dimensions_end_in_evidence() {
     let code = Model16::new(1 << 20);
@@ -138,8 +137,8 @@ fn trap_14_withheld_dimensions_end_in_evidence() {
     assert_eq!(net.reports, []);
 }
 
-/// A source signs two headers of one subject and tells each to one half of a line of four nodes, with
-/// another half of the shards that it needs. `name` gives the ids.
+/// A source signs two headers of one subject and sends each to one half of a line of four nodes, with a different half
+/// of the required shards. `name` returns the ids.
 fn two_headers(name: impl Fn(&Header) -> Id) -> Net<Rs> {
     let code = Rs::new(1 << 20);
     let mut net = Net::new(code, config(POLICY), 4, 2, 19);
@@ -166,9 +165,9 @@ fn two_headers(name: impl Fn(&Header) -> Id) -> Net<Rs> {
     net
 }
 
-/// With one id for both, as where it is a half of the signing root and the source found a collision, the
-/// halves ban each other and nobody has evidence. The whole root keeps them apart: nobody is blamed, and
-/// everybody has both headers.
+/// With the same id for both, as if it were half of the signing root and the source had found a collision, the halves
+/// ban each other and no node has evidence. The complete root distinguishes them: no peer is blamed, and all nodes have
+/// both headers.
 #[test]
 fn two_headers_of_a_source_set_no_honest_peers_against_each_other() {
     let collided = two_headers(|_| Id([7; 32]));
@@ -185,7 +184,7 @@ fn two_headers_of_a_source_set_no_honest_peers_against_each_other() {
     }
 }
 
-/// Everything that a broadcast sent can be read again, byte for byte.
+/// Every message sent for a broadcast can be decoded again, byte for byte.
 #[test]
 fn zeros_are_a_payload() {
     let mut net = Net::new(Rs::new(1 << 20), config(POLICY), 6, 4, 15);

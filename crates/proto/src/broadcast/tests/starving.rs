@@ -1,4 +1,4 @@
-//! Peers that fill what others need room in, or that are asked and do not answer.
+//! Peers that fill room needed by others, or that do not answer requests.
 
 use super::attacks::{POLICY, accepted, message, piece, published, star, star_in, star_of};
 use super::net::{Net, SUBJECT, config, payload};
@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Trap 17: pieces of made-up broadcasts fill the room of those that wait for a header, and honest ones
-/// find room all the same, before and after their header.
+/// Trap 17: pieces of made-up broadcasts fill the room for pieces waiting for a header. Honest pieces still find room,
+/// before and after their header.
 #[test]
 fn trap_17_pieces_that_wait_for_a_header_are_not_crowded_out() {
     let (flooders, honest, late) = (1..=16, 17, 18);
@@ -50,13 +50,13 @@ fn trap_17_pieces_that_wait_for_a_header_are_not_crowded_out() {
     net.run_ms(5);
     assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [4]);
     assert_eq!(net.reports, []);
-    // What nobody announces goes, and its senders have their room back.
+    // Unannounced pieces expire, and their senders get their room back.
     net.run_ms(600);
     assert_eq!(net.nodes[0].waiting_count(), 0);
 }
 
-/// The first peer that has pieces is asked for their header and does not answer; the next one is asked
-/// then, each once.
+/// The first peer with pieces is asked for their header and does not answer. Then the next one is asked; each is asked
+/// once.
 #[test]
 fn a_silent_peer_has_the_next_one_asked_for_a_header() {
     let mut net = star(3);
@@ -110,17 +110,17 @@ fn lost_jobs_are_run_again_a_few_times() {
         let (delivered, runs) = (net.delivered(&[0; 10_000]), *runs.borrow());
         match lost {
             2 => assert_eq!((delivered, runs), (1, 3), "{name}"),
-            // A header that was given up is asked for once more.
+            // An abandoned header is requested once more.
             _ => assert!(delivered == 0 && (4..=8).contains(&runs), "{name}: {runs}"),
         }
         assert_eq!(net.reports, []);
     }
 }
 
-/// Whom a node has asked for pieces.
+/// The peers that a node has sent requests to.
 type Asked = Rc<RefCell<BTreeSet<usize>>>;
 
-/// Records whom `node` asks; of what it sends, `sends` says what leaves.
+/// Records the peers asked by `node`. If `sends` is false, its messages are dropped.
 fn watch(net: &mut Net<Model16>, node: usize, sends: bool) -> Asked {
     let asked = Asked::default();
     let record = asked.clone();
@@ -133,8 +133,8 @@ fn watch(net: &mut Net<Model16>, node: usize, sends: bool) -> Asked {
     asked
 }
 
-/// Trap 16: two peers that claim to be done take the first requests and no more, where honest ones do
-/// not say what they have and their pushed pieces are lost.
+/// Trap 16: two peers that claim to be done get only the first requests, while honest ones do not announce what they
+/// have and their pushed pieces are lost.
 #[test]
 fn trap_16_peers_that_are_asked_in_vain_come_last() {
     let policy = Policy {
@@ -164,8 +164,8 @@ fn trap_16_peers_that_are_asked_in_vain_come_last() {
     assert!(liars.iter().all(|liar| asked.borrow().contains(liar)));
 }
 
-/// Trap 16: new pieces one at a time, each just before others would be asked, put that off for a while
-/// only; and whoever sends them is soon behind those that were not asked.
+/// Trap 16: new pieces sent singly, each just before others would be asked, delay requests only for a while, and their
+/// sender soon ranks behind peers that were not asked.
 #[test]
 fn trap_16_drops_do_not_put_requests_off() {
     let policy = Policy {
@@ -196,7 +196,7 @@ fn trap_16_drops_do_not_put_requests_off() {
     assert!(net.seen[0].needs <= 8, "{} requests", net.seen[0].needs);
 }
 
-/// Trap 11: copies of a bad piece that wait behind it leave room for a good one.
+/// Trap 11: copies of a bad piece waiting behind it leave room for a good one.
 #[test]
 fn trap_11_copies_do_not_take_the_room_of_others() {
     let mut net = star(4);
@@ -216,8 +216,8 @@ fn trap_11_copies_do_not_take_the_room_of_others() {
     assert_eq!(net.nodes[0].ranks(&id).unwrap().collect::<Vec<_>>(), [2]);
 }
 
-/// A peer says which shards it wants, of fewer than fill a word of the set, and then that it has one: it
-/// has no more than that, and is sent what comes.
+/// A peer states which shards it wants, fewer than fill a word of the set, and then that it has one. It is assumed to
+/// have no more than that, and receives further shards.
 #[test]
 fn who_asked_for_shards_is_still_sent_some() {
     let config = Config {
@@ -255,8 +255,8 @@ fn who_asked_for_shards_is_still_sent_some() {
     assert!(stats.sent > 0, "nothing is sent to it");
 }
 
-/// Peers 1 and 2 have the same pieces, as where one relay fed both, and push all of them: the second sends
-/// nothing new, which it cannot know. Says of what all that comes later is made.
+/// Peers 1 and 2 have the same pieces, as if fed by the same relay, and push all of them. The second sends nothing new,
+/// without being able to know. Returns the source of all later pieces.
 fn fed_by_the_same(net: &mut Net<Model16>, policy: Policy) -> (Published<Model16>, ModelDecoder) {
     let cut = policy.cut(net.code.strategy(), 40_000);
     let published = net.code.publish(SUBJECT, &payload(40_000), cut).unwrap();
@@ -285,7 +285,7 @@ const FED_POLICY: Policy = Policy {
     ..POLICY
 };
 
-/// A peer pushes so many pieces of what it has.
+/// A peer pushes this many of its pieces.
 fn push(
     net: &mut Net<Model16>,
     peer: usize,
@@ -308,13 +308,13 @@ fn push(
     }
 }
 
-/// Who sends nothing new and cannot know it is not to blame, and is heard when it is asked: also if what it
-/// pushed before comes first.
+/// A peer that unknowingly sends nothing new is not to blame, and is heard when asked, even if earlier pushed pieces
+/// arrive first.
 #[test]
 fn who_was_fed_by_the_same_is_not_to_blame() {
     let mut net = star_of(2, config(FED_POLICY));
     let (published, fed) = fed_by_the_same(&mut net, FED_POLICY);
-    // Who asks for more when nothing new comes hears what it asked for.
+    // A node that asks for more when nothing new arrives gets what it asked for.
     net.run_ms(100);
     push(&mut net, 2, &published, &fed, 3);
     push(&mut net, 2, &published, &published.decoder, 32 - FED);
@@ -323,7 +323,7 @@ fn who_was_fed_by_the_same_is_not_to_blame() {
     assert_eq!(net.reports, []);
 }
 
-/// Two peers claim to be done and answer nothing: one that sent nothing new so far is asked after them.
+/// Two peers claim to be done and do not answer. A peer that sent nothing new so far is asked after them.
 #[test]
 fn liars_do_not_keep_out_who_had_nothing_new() {
     let mut net = star_of(4, config(FED_POLICY));

@@ -1,4 +1,4 @@
-//! Chains that begin where another one is final.
+//! Chains that start at the final block of another.
 
 use super::*;
 use crate::chain::anchor::{ANCHOR_MAGIC, Anchor, AnchorError, TRUNK_MAX};
@@ -16,12 +16,13 @@ fn new_chain() -> Chain {
     Chain::new(NETWORK, layout(), 8)
 }
 
-/// A chain in which some slots are empty, votes are included late and twice, and not all vote.
+/// A chain in which some slots are empty, votes are included late and twice, and not all validators
+/// vote.
 struct Grown {
     chain: Chain,
     rng: ChaCha20Rng,
     slot: u64,
-    /// Votes of slots with the signers that no block has.
+    /// Votes of slots with the signers not yet included in a block.
     open: Vec<(Vote, [Bitfield; 3])>,
 }
 
@@ -39,7 +40,7 @@ impl Grown {
         self.rng.next_u64() % below
     }
 
-    /// The next slot: perhaps a block with some of the open votes, and new votes.
+    /// Advances one slot: possibly a block with some of the open votes, and new votes.
     fn step(&mut self) -> Option<(Header, Vec<Entry>)> {
         self.slot += 1;
         let slot = Slot(self.slot);
@@ -83,7 +84,7 @@ fn begun(bytes: &[u8]) -> Chain {
     new_chain().beginning_at(anchor)
 }
 
-/// What follows from both is the same, as far as they have the same blocks.
+/// Both chains give the same results, as far as they have the same blocks.
 fn agree(a: &Chain, b: &Chain, slot: u64) {
     assert_eq!(a.head(), b.head());
     assert_eq!(a.finalised(), b.finalised());
@@ -120,7 +121,7 @@ fn a_chain_that_begins_at_an_anchor_comes_to_the_same_verdicts() {
             let slot = grown.slot;
             for other in &others {
                 agree(&grown.chain, other, slot);
-                // Those at the same final block have the same anchor, byte for byte.
+                // Chains with the same final block have the same anchor, byte for byte.
                 let encoded = |chain: &Chain| chain.anchor(NETWORK).encode();
                 assert_eq!(encoded(&grown.chain), encoded(other));
             }
@@ -146,7 +147,7 @@ fn a_chain_that_begins_at_an_anchor_comes_to_the_same_verdicts() {
     assert!(starts > 80, "at {starts} final blocks");
 }
 
-/// Blocks without votes until what lies between the final block and a later one is given up.
+/// Blocks without votes, until those between the final block and a later one are dropped.
 #[test]
 fn a_chain_that_gave_up_its_past_goes_on_from_its_base() {
     let mut chain = full(60);
@@ -207,7 +208,7 @@ fn bytes_that_are_no_anchor_of_the_network_are_refused() {
         Anchor::decode(&bytes, &NETWORK, &few).is_err(),
         "other committees"
     );
-    // Whatever single bit is changed: refused, or another anchor with one encoding.
+    // Changing any single bit gives an error or a different anchor with exactly one encoding.
     let mut changed = bytes.clone();
     for at in 0..bytes.len() {
         changed[at] ^= 1 << (at % 8);
@@ -216,7 +217,7 @@ fn bytes_that_are_no_anchor_of_the_network_are_refused() {
         }
         changed[at] = bytes[at];
     }
-    // A final block that is none of them.
+    // A final block that is not one of them.
     let mut changed = bytes.clone();
     changed[ANCHOR_MAGIC.len() + 32 + 8] ^= 1;
     assert!(matches!(
@@ -226,14 +227,14 @@ fn bytes_that_are_no_anchor_of_the_network_are_refused() {
             ..
         })
     ));
-    // More blocks than there can be, before any of them is read.
+    // More blocks than the maximum, detected before reading any of them.
     let mut changed = bytes.clone();
     changed[ANCHOR_MAGIC.len() + 72] = 255;
     assert!(matches!(
         decode(&changed),
         Err(AnchorError::Decode(DecodeError::TooLong { .. }))
     ));
-    // A block that was changed is another one, on which the next does not stand.
+    // A changed block has a different root, so it is not the parent of the next.
     let mut changed = bytes;
     changed[ANCHOR_MAGIC.len() + 73 + 50] ^= 1;
     assert!(matches!(

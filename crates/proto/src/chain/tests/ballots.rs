@@ -1,10 +1,10 @@
-//! Which ballots count where there are more than a committee keeps.
+//! Which ballots count if there are more than a committee keeps.
 
 use super::super::BALLOTS_PER_COMMITTEE_MAX;
 use super::*;
 use crate::chain::ballots::Uncounted;
 
-/// Slots of blocks beside each other: more heads than a committee keeps ballots.
+/// Number of slots with sibling blocks: more heads than a committee keeps ballots.
 const WIDTH: u64 = 6;
 
 /// Puts many blocks on genesis.
@@ -68,7 +68,7 @@ impl Field {
     }
 }
 
-/// Single votes of as many as fit, each for a head of its own.
+/// As many single votes as fit, each for a different head.
 fn crowded() -> Field {
     let mut field = Field::new();
     for committee in 0..4 {
@@ -107,7 +107,7 @@ fn the_own_vote_always_counts_and_takes_nobodys_room() {
     field.chain.set_own_vote(&vote);
     assert_eq!(field.cast(own, 0, [64]), Ok(1));
     assert_eq!(field.chain.uncounted(), Uncounted::default());
-    // Whatever comes, it stays.
+    // It stays, whatever arrives later.
     for head in own + 1..field.heads.len() {
         let first = 65 + 2 * (head - own);
         assert_eq!(field.cast(head, 0, [first, first + 1]), Ok(2));
@@ -119,7 +119,7 @@ fn the_own_vote_always_counts_and_takes_nobodys_room() {
 
 #[test]
 fn an_attacker_needs_as_many_votes_for_each_ballot_as_it_shuts_out() {
-    // 64 ballots of two votes each keep out two votes, and not three.
+    // 64 ballots of two votes each keep out two votes, but not three.
     let mut field = Field::new();
     for head in 0..BALLOTS_PER_COMMITTEE_MAX {
         assert_eq!(field.cast(head, 0, [2 * head, 2 * head + 1]), Ok(2));
@@ -127,7 +127,7 @@ fn an_attacker_needs_as_many_votes_for_each_ballot_as_it_shuts_out() {
     let honest = BALLOTS_PER_COMMITTEE_MAX;
     assert_eq!(field.cast(honest, 0, 128..130), Err(Reject::Full));
     assert_eq!(field.cast(honest, 0, 128..131), Ok(3));
-    // What another committee has does not count here.
+    // Ballots of another committee do not count here.
     assert_eq!(field.cast(honest, 1, [0]), Ok(1));
 }
 
@@ -140,7 +140,7 @@ fn those_who_vote_for_everything_weigh_nothing() {
     let honest = BALLOTS_PER_COMMITTEE_MAX;
     assert_eq!(field.cast(honest, 0, [100]), Ok(1));
     assert_eq!(field.chain.head(), field.heads[honest]);
-    // That they voted twice is known after all their other ballots gave way.
+    // Their double votes are remembered after all their other ballots were displaced.
     for head in honest + 1..field.heads.len() {
         let first = 100 + head - honest;
         assert_eq!(field.cast(head, 0, [first]), Ok(1));
@@ -156,8 +156,8 @@ fn those_who_vote_for_everything_weigh_nothing() {
     assert_eq!(weights[&field.heads[0]], 46, "0 to 3 voted twice");
 }
 
-/// Collections of four committees come one by one; 16 attackers of a few dozen votes each, and more
-/// of one, whatever the order.
+/// Collections of four committees arrive one by one, with 16 attackers with a few dozen votes each
+/// and more with one vote, in any order.
 #[test]
 fn honest_ballots_count_in_every_order() {
     let heads = BALLOTS_PER_COMMITTEE_MAX + 20;
@@ -189,7 +189,7 @@ fn honest_ballots_count_in_every_order() {
     }
 }
 
-/// Random votes of two slots under two assignments, more ballots than have room, of unequal weight.
+/// Random votes of two slots under two assignments, with more ballots than fit, of unequal weight.
 #[test]
 fn an_epochs_border_is_weighed_as_its_sets_say() {
     let layout = Layout::new(800, 2, 1).unwrap();
@@ -229,7 +229,7 @@ fn votes_name_heads_that_can_be_one() {
         .map(|(root, header)| (root, header.slot.0))
         .collect();
     for (root, built) in ancestors {
-        // The next block came in the next slot.
+        // The next block arrived in the next slot.
         for slot in built..=40 {
             let vote = chain.vote(Slot(slot), &root).unwrap();
             let expected = match built == 30 || slot <= built + 1 + HEAD_LAG_SLOTS {
@@ -240,7 +240,7 @@ fn votes_name_heads_that_can_be_one() {
             assert_eq!(chain.check_consistent(&vote), Ok(()));
         }
     }
-    // A block of slot 31 was held back until slot 60: until then all voted for its parent.
+    // A block of slot 31 was withheld until slot 60: until then all voted for its parent.
     let head = chain.head();
     chain.set_slot(Slot(60));
     let vote = chain.vote(Slot(60), &head).unwrap();
@@ -249,6 +249,6 @@ fn votes_name_heads_that_can_be_one() {
     // A fork elsewhere changes nothing.
     let vote = chain.vote(Slot(80), &head).unwrap();
     assert_eq!(chain.check_vote(&vote), Err(Reject::StaleHead));
-    // What a block may include does not depend on what else is known.
+    // What a block may include does not depend on other known blocks.
     assert_eq!(chain.check_inclusion(&vote, Slot(81), &head), Ok(()));
 }

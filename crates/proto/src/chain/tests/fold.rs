@@ -1,12 +1,12 @@
-//! A chain on which nothing becomes final for long.
+//! A chain in which nothing becomes final for a long time.
 
 use super::super::room::FOLDED_SLOTS;
 use super::*;
 
-/// A block as it was inserted.
+/// An inserted block.
 type Made = (Header, Vec<Entry>);
 
-/// A chain with everything that was inserted, as a node has it on its disk.
+/// A chain with everything inserted into it, as a node has it on disk.
 struct Log {
     chain: Chain,
     made: Vec<Made>,
@@ -27,7 +27,7 @@ impl Log {
         header.root()
     }
 
-    /// Everybody votes in the slot before, and the block includes it.
+    /// All validators vote in the previous slot, and the block includes their votes.
     fn grow_with_all(&mut self, parent: Root, slot: u64) -> Root {
         let vote = self.chain.vote(Slot(slot - 1), &parent).unwrap();
         assert_eq!(self.chain.check_vote(&vote), Ok(()));
@@ -35,7 +35,7 @@ impl Log {
         self.grow(parent, slot, 0, vec![entry(vote, 0, all)])
     }
 
-    /// Finality returns within two slots of everybody's votes, here and after a restart.
+    /// Finality returns within two slots of full votes, both here and after a restart.
     fn recovers(mut self, mut parent: Root, slot: u64) {
         for slot in slot..slot + 3 {
             parent = self.grow_with_all(parent, slot);
@@ -64,7 +64,7 @@ fn finality_returns_after_ten_thousand_blocks_without() {
             assert!(log.chain.nodes.len() <= blocks_max);
         }
         assert_eq!(log.chain.head(), parent);
-        // What is final stays, whatever stands between.
+        // The final block stays, whatever lies in between.
         assert!(log.chain.header(&genesis).is_some());
         assert!(!log.chain.is_ancestor(&genesis, &parent));
         log.recovers(parent, last + 1);
@@ -84,7 +84,7 @@ impl Log {
     }
 }
 
-/// Every other proposer makes as many blocks as it can, some of them on each other.
+/// Every other proposer makes as many blocks as possible, some of them on top of each other.
 #[test]
 fn equivocations_do_not_fill_the_chain() {
     let mut log = Log::new(2_000);
@@ -127,7 +127,7 @@ fn a_branch_that_was_given_up_comes_back_with_its_blocks() {
     }
     assert_eq!(log.chain.header(&branch.root()), None);
     assert_eq!(log.chain.insert(branch, &[]), Ok(Inserted::default()));
-    // Its parent goes with what lies deep below the head.
+    // Its parent is dropped with everything deep below the head.
     for slot in 81..=200 {
         parent = log.grow(parent, slot, 0, Vec::new());
         log.vote(parent, slot);
@@ -139,7 +139,7 @@ fn a_branch_that_was_given_up_comes_back_with_its_blocks() {
     assert!(log.chain.nodes.len() <= 100);
 }
 
-/// Blocks with half of the votes, one a slot, of `slots` slots.
+/// Blocks with half of the votes, one per slot, for `slots` slots.
 fn half_voted(slots: u64, room_blocks: usize) -> (Chain, Root, usize) {
     let block_bytes = VOTE_BYTES + 8 * (SET_BYTES + (1 << 12) / 8);
     let mut chain = wide();
@@ -166,7 +166,7 @@ fn sets_of_old_blocks_go_where_bytes_run_out() {
     let (mut chain, mut parent, block_bytes) = half_voted(500, room);
     assert_eq!(chain.nodes.len(), 501, "the blocks stay");
     assert!(chain.room.used[0] >= (room - 1) * block_bytes);
-    // The other half comes a slot late: two thirds are in two blocks together.
+    // The other half arrives a slot late: two blocks together contain two thirds.
     let vote = chain
         .vote(Slot(499), &chain.header(&parent).unwrap().parent)
         .unwrap();
@@ -198,12 +198,12 @@ fn a_block_that_needs_forgotten_sets_is_refused() {
             .0
     };
     let (before, old) = (at(49), at(50));
-    // It may include again what the forgotten block has, which nobody could tell.
+    // It may include votes again that the dropped block included, which could not be detected.
     let vote = chain.vote(Slot(49), &before).unwrap();
     let signers = entry(vote, 0, bits(1 << 12, 0..4));
     let late = header(&chain, old, 52, 7);
     assert_eq!(chain.insert(late, &[signers]), Err(Reject::Full));
-    // Newer votes were in no block before.
+    // Newer votes were in no earlier block.
     let vote = chain.vote(Slot(50), &old).unwrap();
     let signers = entry(vote, 0, bits(1 << 12, 0..4));
     assert!(chain.insert(late, &[signers]).is_ok());

@@ -1,8 +1,8 @@
-//! The fork choice against one that keeps a vote for each validator.
+//! The fork choice compared with one that stores a vote per validator.
 
 use super::*;
 
-/// A tree, who voted for what, and under which committees.
+/// A tree, the votes cast, and the committees they were cast under.
 #[derive(Clone, Debug)]
 struct Case {
     /// Parent of block i + 1 among blocks 0 to i.
@@ -24,9 +24,9 @@ fn cases() -> impl Strategy<Value = Case> {
     let votes = proptest::collection::vec((0usize..2, 0usize..10, validators), 0..24);
     let assignments = prop_oneof![
         Just([[0, 0], [0, 0]]),
-        // An epoch's border.
+        // An epoch boundary.
         Just([[0, 0], [1, 1]]),
-        // Branches with committees of their own.
+        // Branches with different committees.
         Just([[0, 1], [0, 1]]),
         Just([[0, 1], [1, 2]]),
     ];

@@ -1,8 +1,8 @@
-//! Known attacks on the fork choice, and which policies they work against.
+//! Known attacks on the fork choice, and the policies against which they succeed.
 
 use super::*;
 
-/// Of which a fifth is the adversary's where nothing else is said.
+/// A fifth belongs to the adversary unless stated otherwise.
 const ALL: usize = 60;
 const HONEST: usize = 48;
 
@@ -25,8 +25,9 @@ fn cast(chain: &mut Chain, slot: u64, head: Root, voters: std::ops::Range<usize>
         .unwrap();
 }
 
-/// The adversary's block of slot 2 and its votes for it come after the honest block of slot 3 and
-/// before the vote: who votes for it reorganises nothing yet, but leaves the honest block out.
+/// The adversary's block of slot 2 and its votes for it arrive after the honest block of slot 3 and
+/// before the vote. A vote for it does not reorganise anything yet, but leaves the honest block
+/// out.
 fn ex_ante(policy: Policy) -> (Chain, Root, Root) {
     let mut chain = start(policy);
     let genesis = chain.head();
@@ -51,7 +52,7 @@ fn ex_ante_reorganisation_works_against_latest_votes_alone() {
     for policy in [Policy::ProposerBoost, Policy::ViewMerge] {
         let (mut chain, honest, withheld) = ex_ante(policy);
         assert_eq!(chain.head(), honest, "{policy:?}");
-        // Only until the vote: then its weight decides, and what was seen counts.
+        // Only until the vote: then its weight decides, and everything seen counts.
         assert_eq!(chain.proposal_parent(), withheld);
         cast(&mut chain, 3, honest, 0..HONEST);
         chain.thaw();
@@ -62,7 +63,7 @@ fn ex_ante_reorganisation_works_against_latest_votes_alone() {
 }
 
 /// The proposer of the next slot leaves an honest block out: its boost and its votes are less than
-/// the honest votes for that.
+/// the honest votes for that block.
 #[test]
 fn a_boost_reorganises_no_block_that_was_voted_for() {
     let (mut chain, honest, _) = ex_ante(Policy::ProposerBoost);
@@ -94,9 +95,9 @@ fn a_late_block_and_two_of_one_proposer_have_no_boost() {
     assert_eq!(chain.view.boost(60), None);
 }
 
-/// Two halves of the honest validators with their views, and two votes of the adversary in each
-/// slot that come to one half each before it votes. In how many slots the halves voted for
-/// different things.
+/// Two halves of the honest validators with their views, and two adversarial votes in each slot,
+/// one of which reaches each half before it votes. Returns the number of slots in which the halves
+/// voted for different heads.
 fn balancing(policy: Policy) -> usize {
     let mut views = [start(policy), start(policy)];
     let genesis = views[0].head();
@@ -177,7 +178,7 @@ fn what_the_proposer_brings_is_merged() {
     };
     assert_eq!(chain.count_votes(&brought, Some(&block)), Ok(0));
     assert_eq!(chain.head(), block.root());
-    // After the vote everything counts, and the next view is whole.
+    // After the vote everything counts, and the next view is complete.
     chain.thaw();
     assert_eq!(chain.head(), block.root());
     next_slot(&mut chain, 4);

@@ -1,11 +1,11 @@
-//! What ballots take at a million validators, alone and with others.
+//! Memory of ballots at a million validators, alone and shared.
 
 use super::*;
 use crate::chain::BALLOTS_PER_COMMITTEE_MAX;
 
 const MILLION: u32 = 1 << 20;
 
-/// Every validator votes in slot 9, one of 64 things, each committee alike.
+/// Every validator votes in slot 9 for one of 64 heads, with the same pattern in each committee.
 fn voted(members: &Assignment, supports: &Arc<Supports>) -> Chain {
     let mut chain = Chain::new([7; 32], *members.layout(), 32);
     chain.lend_supports(supports.clone());
@@ -49,12 +49,12 @@ fn a_million_votes_take_little_where_sets_are_shared() {
         "{} bytes",
         one.ballots_bytes()
     );
-    // A second chain that sees the same takes no set more.
+    // A second chain that sees the same votes needs no further set.
     let sets = supports.count();
     let two = voted(&members, &supports);
     assert_eq!(supports.count(), sets);
     assert_eq!(one.head(), two.head());
-    // And those of slots that are over are gone.
+    // Sets of past slots are gone, too.
     drop(two);
     one.set_slot(Slot(11));
     assert_eq!((one.voters_bytes(), supports.count()), (0, 0));

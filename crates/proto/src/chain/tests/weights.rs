@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Nine validators: the last has as much as all others together.
+/// Nine validators: the last weighs as much as all others together.
 fn weighed() -> (Chain, Assignment) {
     let mut increments = vec![32; 8];
     increments.push(256);
@@ -84,7 +84,7 @@ fn two_thirds_are_of_all_weight() {
             .unwrap()
             .justified
     };
-    // All but the heaviest are half of 512; with it, three more are two thirds.
+    // All except the heaviest are half of 512; with it, three more make two thirds.
     assert!(!justifies(&[1, 2, 3, 4, 5, 6, 7, 8]));
     assert!(!justifies(&[0, 1, 2]));
     assert!(justifies(&[0, 1, 2, 3]));

@@ -1,8 +1,8 @@
-//! Both kernels with AVX2 and FMA: four windows of a scalar, or four elements of a row, in a register,
-//! and products made of doubles ([`halves`]; the lecture of the crate derives them).
+//! Both kernels with AVX2 and FMA: four windows of a scalar, or four elements of a row, per register, and products
+//! computed with doubles ([`halves`]; derived in the crate's lecture).
 //!
-//! A *factor* has limbs of 51 bits as doubles, which are integers and may be negative. What products
-//! leave is *raw*: 64-bit words modulo 2^64, signed numbers once all their terms have come.
+//! A *factor* has limbs of 51 bits as doubles, which are integers and may be negative. Products are *raw*: 64-bit words
+//! modulo 2^64, which are signed numbers once all their terms are added.
 //!
 //! | value | bound of its magnitude |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | limb that is carried | < 2^60 |
 //! | column of a linear combination | ≤ 64·9·2^50 < 2^59.2, and < 2^59.3 while it is reduced |
 #![allow(unsafe_code)]
-// Limbs of several operands are walked through by one index.
+// Limbs of several operands share one index.
 #![allow(clippy::needless_range_loop)]
 
 mod rows;
@@ -32,9 +32,9 @@ use crate::point::Point;
 use crate::row::LANES;
 pub(super) use rows::{ORDER_NEG_INVERSE51, ORDER51, combine};
 
-/// Lanes of a register.
+/// Lanes per register.
 const WIDTH: usize = 4;
-/// Registers that hold eight lanes.
+/// Number of registers for eight lanes.
 const REGISTERS: usize = LANES / WIDTH;
 
 /// See [`super::Dispatch::sums`].
@@ -48,8 +48,7 @@ pub(super) fn accumulate(
     fn compiled(witness: Avx2Fma, table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
         lanes::accumulate(witness, table, vectors, sums);
     }
-    // SAFETY: the witness shows that this processor has AVX2 and FMA, all that the callee is compiled
-    // for.
+    // SAFETY: the witness shows that this processor has AVX2 and FMA, all that the callee is compiled for.
     unsafe { compiled(witness, table, vectors, sums) }
 }
 
@@ -127,7 +126,7 @@ impl<'t> Lanes<'t> for Avx2Fma {
     }
 }
 
-/// The rows that eight digits select, and the digits for their signs.
+/// The rows selected by eight digits, and the digits for their signs.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     rows: [&'a TableRow; LANES],
@@ -144,17 +143,17 @@ const LIMB_BITS: u32 = 51;
 const MASK: u64 = (1 << LIMB_BITS) - 1;
 /// 2^52: the bits of its sum with a number below 2^52 are those of both.
 const TWO_52: f64 = (1_u64 << 52) as f64;
-/// 3·2^102: what a product is added to. Doubles from 2^103 to 2^104 are the multiples of 2^51.
+/// 3·2^102, to which a product is added. Doubles from 2^103 to 2^104 are the multiples of 2^51.
 const ABOVE: f64 = 1.5 * TWO_52 * (1_u64 << LIMB_BITS) as f64;
-/// 3·2^51: what the low half is added to.
+/// 3·2^51, to which the low half is added.
 const BELOW: f64 = 1.5 * TWO_52;
-/// The bits of a high half 0.
+/// The bits of a zero high half.
 const HIGH: u64 = ABOVE.to_bits();
-/// The bits of a low half 0.
+/// The bits of a zero low half.
 const LOW: u64 = BELOW.to_bits();
-/// What is added to a limb that is to be carried: it makes an unsigned number of it, and its digit signed.
+/// Added to a limb before a carry: makes the limb an unsigned number, and its digit signed.
 const SIGN: u64 = (1 << 63) + (1 << (LIMB_BITS - 1));
-/// What is more in a carry for it.
+/// The resulting excess in a carry.
 const SIGN_ABOVE: u64 = 1 << (63 - LIMB_BITS);
 
 #[inline]
@@ -183,7 +182,7 @@ fn sub(a: &Raw, b: &Raw) -> Raw {
     out
 }
 
-/// Numbers below 2^52 less a constant, as doubles.
+/// Numbers below 2^52 minus a constant, as doubles.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn double(word: __m256i, less: u64) -> __m256d {
@@ -194,8 +193,8 @@ fn double(word: __m256i, less: u64) -> __m256d {
     )
 }
 
-/// The bits of both halves of a·b = high·2^51 + low, the first more by [`HIGH`], the other by [`LOW`];
-/// |a·b| ≤ 2^102.
+/// The bits of both halves of a·b = high·2^51 + low, the first offset by [`HIGH`], the other by [`LOW`];
+/// a·b| ≤ 2^102.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn halves(a: __m256d, b: __m256d) -> (__m256i, __m256i) {
@@ -203,7 +202,7 @@ fn halves(a: __m256d, b: __m256d) -> (__m256i, __m256i) {
     (_mm256_castpd_si256(high), _mm256_castpd_si256(low))
 }
 
-/// ABOVE + high·2^51 and BELOW + low: both exact, and so is the difference between.
+/// ABOVE + high·2^51 and BELOW + low: both exact, as is the intermediate difference.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn halves_as_doubles(a: __m256d, b: __m256d) -> (__m256d, __m256d) {
@@ -212,8 +211,8 @@ fn halves_as_doubles(a: __m256d, b: __m256d) -> (__m256d, __m256d) {
     (high, _mm256_fmadd_pd(a, b, rest))
 }
 
-/// One parallel carry of a sum of raw products, less the differences: `PRODUCTS` counts them. Their value
-/// is below 2^60 in magnitude.
+/// One parallel carry of a sum of raw products minus the differences, counted by `PRODUCTS`. The value is below 2^60 in
+/// magnitude.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn carry<const PRODUCTS: u64>(value: &Raw) -> Factor {
@@ -237,16 +236,16 @@ fn carry<const PRODUCTS: u64>(value: &Raw) -> Factor {
     ]
 }
 
-/// Adds the halves of the product of two factors to their columns: column k gets the low halves of its
-/// place and the high ones of the place before.
+/// Adds the halves of the product of two factors to their columns: column k gets the low halves of its index and the
+/// high ones of the previous index.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn add_product(columns: &mut [__m256i], a: &Factor, b: impl Iterator<Item = __m256d>) {
     let columns: &mut [__m256i; 10] = columns.first_chunk_mut().expect("ten columns");
-    // The columns that one limb of `b` reaches.
+    // The columns affected by one limb of `b`.
     let mut t: [__m256i; 6] = *columns.first_chunk().expect("ten columns");
-    // A compiler that knows how many limbs there are collects the additions at the end, which are of
-    // integers and free to be moved, and keeps fifty halves in memory until then.
+    // A compiler that knows the number of limbs collects the additions at the end, since they are freely movable
+    // integer operations, and keeps fifty halves in memory until then.
     for (i, limb) in b.enumerate().take(black_box(5)) {
         for j in 0..5 {
             let (high, low) = halves(limb, a[j]);
@@ -263,7 +262,7 @@ fn add_product(columns: &mut [__m256i], a: &Factor, b: impl Iterator<Item = __m2
     columns[5..].copy_from_slice(&t[..5]);
 }
 
-/// Pairs of limbs whose low half has this place.
+/// Number of pairs of limbs whose low half has this index.
 const fn pairs(place: usize) -> u64 {
     match place {
         0..=4 => place as u64 + 1,
@@ -272,7 +271,7 @@ const fn pairs(place: usize) -> u64 {
     }
 }
 
-/// What the bits of all halves of a product add to a column, over their values.
+/// The total offset of all halves of a product in a column.
 const fn excess(place: usize) -> u64 {
     let above = match place {
         0 => 0,
@@ -282,13 +281,13 @@ const fn excess(place: usize) -> u64 {
         .wrapping_add(HIGH.wrapping_mul(above))
 }
 
-/// What is more in limb k of a raw product than its value: the bits of its halves.
+/// The offset of limb k of a raw product relative to its value: the bits of its halves.
 const fn excess_of_product(k: usize) -> u64 {
     excess(k).wrapping_add(excess(k + 5).wrapping_mul(19))
 }
 
 /// The raw product: its columns from 5 up count 19-fold five columns below.
-// Out of line: seven copies of it would not fit where decoded instructions are kept.
+// Not inlined: seven copies of it would not fit in the cache of decoded instructions.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn mul(a: &Factor, b: &Factor) -> Raw {
@@ -357,7 +356,7 @@ impl Sum4 {
     }
 }
 
-/// The lanes of carried values, with 2p added: no limb is negative, none above 2^53.
+/// The lanes of carried values, with 2p added: no limb is negative or above 2^53.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn elements(value: &Factor) -> [Fe; WIDTH] {
@@ -447,9 +446,9 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
-    /// The greatest magnitude of a carried limb.
+    /// The maximum magnitude of a carried limb.
     const CARRIED: i64 = (1 << 50) + (1 << 14) - 1;
-    /// The greatest limb of a row of a table.
+    /// The maximum limb in a table row.
     const TABLE: i64 = MASK as i64;
 
     /// Half of 2^102 in magnitude, ties between two high halves, and zeros of both signs.
@@ -524,7 +523,7 @@ mod tests {
         positive.sub(negative)
     }
 
-    /// Both orders of product, and the sums and differences of two products that an addition has.
+    /// Both orders of product, and the sums and differences of two products used by an addition.
     #[target_feature(enable = "avx2,fma")]
     fn operations(a: &[[i64; 5]; WIDTH], b: &[[i64; 5]; WIDTH]) -> [[[i64; 5]; WIDTH]; 4] {
         let (a, b) = (factor(a), factor(b));
@@ -538,7 +537,7 @@ mod tests {
         .map(|value| limbs(&value))
     }
 
-    /// Trap 20: all limbs at the greatest magnitude that a factor may have; 0, 1, p - 1 and p; and others.
+    /// Trap 20: all limbs at the maximum magnitude of a factor; 0, 1, p - 1 and p; and others.
     #[test]
     fn trap_20_field_operations_at_the_limb_bounds() {
         if !detected(InstructionSet::Avx2Fma) {
@@ -572,7 +571,7 @@ mod tests {
             table.push(std::array::from_fn(|_| limb(TABLE)));
         }
         for (i, a) in carried.iter().enumerate() {
-            // Rows of a table are factors of carried values only.
+            // Table rows are factors only of carried values.
             for b in carried.iter().skip(i % 8).step_by(8).chain(&table) {
                 let other = [*a, carried[1], *a, carried[4]];
                 let lanes = [*b, table[5], [0; 5], *b];
@@ -591,7 +590,7 @@ mod tests {
         }
     }
 
-    /// Trap 20: carries of both signs up to the bound, and what becomes of them as points' coordinates.
+    /// Trap 20: carries of both signs up to the bound, and the resulting point coordinates.
     #[test]
     fn trap_20_carries_at_the_limb_bounds() {
         if !detected(InstructionSet::Avx2Fma) {

@@ -34,9 +34,9 @@ pub(in crate::kernel) const ORDER51: [u64; 5] = [
 ];
 /// -1/ℓ modulo 2^51.
 pub(in crate::kernel) const ORDER_NEG_INVERSE51: u64 = 0x0005_1da3_1254_7e1b;
-/// Limbs of 51 bits by which [`reduce`] divides.
+/// Number of limbs of 51 bits by which [`reduce`] divides.
 const STEPS: usize = 6;
-/// Columns of a linear combination that is to be reduced.
+/// Number of columns of an unreduced linear combination.
 const COLUMNS: usize = STEPS + 5;
 
 #[target_feature(enable = "avx2,fma")]
@@ -86,8 +86,8 @@ fn signed_limbs(x: Scalar) -> [f64; 5] {
     })
 }
 
-/// What each column of a combination of so many rows starts from: the negative of the bits that all
-/// halves add there over their values, those of [`reduce`], too.
+/// Initial value of each column of a combination of this many rows: minus the total offset that the bits of all halves
+/// add there, including those of [`reduce`].
 fn start_of_sum(rows: usize) -> [u64; COLUMNS] {
     let mut start = [0_u64; COLUMNS];
     for (k, word) in start.iter_mut().enumerate().take(10) {
@@ -95,7 +95,7 @@ fn start_of_sum(rows: usize) -> [u64; COLUMNS] {
     }
     for step in 0..STEPS {
         for j in ORDER_LIMBS {
-            // The low half of a step's own column is taken back where it is carried.
+            // The offset of the low half in a step's own column is subtracted in the carry.
             if j > 0 {
                 start[step + j] = start[step + j].wrapping_sub(LOW);
             }
@@ -105,13 +105,13 @@ fn start_of_sum(rows: usize) -> [u64; COLUMNS] {
     start
 }
 
-/// The limbs of ℓ that are not zero.
+/// The nonzero limbs of ℓ.
 const ORDER_LIMBS: [usize; 4] = [0, 1, 2, 4];
 
 /// columns / 2^306 modulo ℓ, canonical, in limbs of 51 bits.
 ///
-/// The value is below 64·ℓ² and each quotient at most 2^50 in magnitude, so what is left is between
-/// -0.51·ℓ and 0.51·ℓ: one addition.
+/// The value is below 64·ℓ² and each quotient at most 2^50 in magnitude, so the remainder is between -0.51·ℓ and
+/// 0.51·ℓ: one addition.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn reduce(mut c: [__m256i; COLUMNS]) -> Raw {
@@ -151,7 +151,7 @@ fn above(word: __m256i) -> __m256i {
     _mm256_sub_epi64(shifted, words(SIGN_ABOVE))
 }
 
-/// Carries signed limbs up to the last, one after the other.
+/// Carries signed limbs up to the last, sequentially.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn carry_all(limbs: &mut Raw) {
@@ -221,7 +221,7 @@ mod tests {
         let columns = std::array::from_fn(|k| words(columns[k].wrapping_add(start[k])));
         let limbs = reduce(columns);
         write(&mut block, 0, &limbs);
-        // What was written is what is read.
+        // Reading returns what was written.
         let again = read(&block, 0);
         for i in 0..5 {
             let read = _mm256_castpd_si256(_mm256_add_pd(again[i], _mm256_set1_pd(TWO_52)));
@@ -231,8 +231,8 @@ mod tests {
         block
     }
 
-    /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get, and in columns of
-    /// both signs; and values on both sides of multiples of ℓ.
+    /// Trap 20: the value of 64 products of ℓ-1, in maximal columns, and in columns of both signs; and values on both
+    /// sides of multiples of ℓ.
     #[test]
     fn trap_20_reduction_at_the_column_bounds() {
         if !detected(InstructionSet::Avx2Fma) {
@@ -249,7 +249,7 @@ mod tests {
                 full[i + j + 1] += 64 * ((product >> LIMB_BITS) as u64);
             }
         }
-        // The same value: what one column has less, the one below has more.
+        // The same value: one column is reduced, the one below increased.
         let mut signed = full;
         for k in 0..9 {
             let moved = if k % 2 == 0 {

@@ -119,7 +119,7 @@ fn splat(limbs: [u64; 5]) -> Fe8 {
     limbs.map(|limb| _mm512_set1_epi64(limb as i64))
 }
 
-/// One parallel carry: limbs below 2^63 in, carried limbs out.
+/// One parallel carry: input limbs below 2^63, carried output limbs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn carry(a: &Fe8) -> Fe8 {
@@ -130,7 +130,7 @@ fn carry(a: &Fe8) -> Fe8 {
     carry.out
 }
 
-/// A carry limb by limb, so that it can be done while something else is multiplied.
+/// A carry limb by limb, so that it can overlap with another multiplication.
 struct Carry {
     out: Fe8,
     above: __m512i,
@@ -147,7 +147,7 @@ impl Carry {
         }
     }
 
-    /// Takes limb k; they come in order.
+    /// Takes limb k; limbs come in order.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn limb(&mut self, k: usize, limb: __m512i) {
@@ -172,7 +172,7 @@ impl Carries {
         Carries([Carry::new(), Carry::new()])
     }
 
-    /// The step of ten: a limb of a - b and one of a + b in turn.
+    /// One step of ten: alternately a limb of a - b and one of a + b.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn step(&mut self, step: usize, a: &Fe8, b: &Fe8) {
@@ -195,8 +195,8 @@ const fn p_limb(k: usize) -> u64 {
     (1 << 51) - if k == 0 { 19 } else { 1 }
 }
 
-/// Multiples of p that a product may start from; 38-fold they are more in it. None, or enough that no limb is
-/// below one of a product without it.
+/// Multiples of p from which a product may start; the result contains them 38-fold. Either none, or enough that no limb
+/// is below one of a product without them.
 const RAW: u64 = 0;
 const BIASED: u64 = 16;
 
@@ -206,19 +206,18 @@ fn from(bias: u64) -> Fe8 {
     std::array::from_fn(|k| _mm512_set1_epi64((bias * p_limb(k)) as i64))
 }
 
-/// The product of carried values, more by 38·start.
+/// The product of carried values, plus 38·start.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn mul(start: Fe8, a: &Fe8, b: &Fe8) -> Fe8 {
     mul_while(start, a, b, |_| ())
 }
 
-/// As [`mul`]; meanwhile ten steps of something else.
+/// Like [`mul`], with ten interleaved steps of another computation.
 ///
-/// Column k of the product is lo_k + 2·hi_(k-1), because the radix is 2^51 and the split is at bit 52.
-/// The columns from 5 up come first; x_k = column 5+k counts 19-fold in column k: halves hi_(k-1) are added
-/// to 9·x_k, all of it is doubled, and x_k and lo_k are added. But for the start, x_k < (14 - 3k)·2^52, so no
-/// column is above 267·2^52.
+/// Column k of the product is lo_k + 2·hi_(k-1), because the radix is 2^51 and the split is at bit 52. The columns from
+/// 5 up come first. x_k = column 5+k counts 19-fold in column k: halves hi_(k-1) are added to 9·x_k, the sum is
+/// doubled, and x_k and lo_k are added. Apart from the start, x_k < (14 - 3k)·2^52, so no column is above 267·2^52.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn mul_while(start: Fe8, a: &Fe8, b: &Fe8, mut meanwhile: impl FnMut(usize)) -> Fe8 {
@@ -237,8 +236,8 @@ fn mul_while(start: Fe8, a: &Fe8, b: &Fe8, mut meanwhile: impl FnMut(usize)) -> 
     column
 }
 
-/// To each column its product of this step: first the high halves and then the low ones of column 5+k, then those of
-/// column k. So five products that do not wait for each other follow one another.
+/// Adds this step's products to each column: first the high halves and then the low ones of column 5+k, then those of
+/// column k. This makes five independent products consecutive.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn mul_step<const STEP: usize>(column: &mut Fe8, x: &mut Fe8, a: &Fe8, b: &Fe8) {
@@ -273,7 +272,7 @@ fn mul_step<const STEP: usize>(column: &mut Fe8, x: &mut Fe8, a: &Fe8, b: &Fe8) 
     }
 }
 
-/// What makes both values comes before what comes later, see [`in_order`].
+/// Orders the computation of both values before what follows, see [`in_order`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn here(a: &mut __m512i, b: &mut __m512i) {
@@ -288,8 +287,8 @@ fn here(a: &mut __m512i, b: &mut __m512i) {
     }
 }
 
-/// Whatever is added to the columns from here on comes after what was added before. The compiler would put all that
-/// is added to a column in one place, where each addition waits for the one before.
+/// Orders later additions to the columns after earlier ones. Otherwise the compiler would collect all additions to a
+/// column in one place, where each waits for the previous one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn in_order(columns: &mut Fe8) {
@@ -316,15 +315,14 @@ impl Sum8 {
         Sum8 {
             y_minus_x: one,
             y_plus_x: one,
-            // Needs no bias: what is subtracted from it is a product with 0.
+            // Needs no bias: only a product with 0 is subtracted from it.
             z: one,
             t: zero,
         }
     }
 
-    /// Adds an affine point in each lane: seven products, seven carries. What is carried was multiplied before the
-    /// product that it is carried during; the rows of the next place are loaded, and
-    /// later ones located, during others.
+    /// Adds an affine point in each lane: seven products, seven carries. Each carry overlaps with the product after the
+    /// one it belongs to. During other products, the rows of the next place are loaded and later ones located.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn add<'t>(&mut self, row: &mut NielsRows, next: &Place<'t>, ahead: Ahead<'_, 't, Place<'t>>) {
@@ -395,7 +393,7 @@ mod tests {
     use crate::kernel::tests::detected;
     use alphorn_exec::InstructionSet;
 
-    /// The operations on lanes that all hold the same values.
+    /// The operations on lanes with identical values.
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn operations(a: [u64; 5], b: [u64; 5]) -> [[Fe; LANES]; 4] {
         let (a, b) = (splat(a), splat(b));
@@ -410,7 +408,7 @@ mod tests {
         [product, biased, difference, sum].map(|value| elements(&value))
     }
 
-    /// Trap 20: all limbs at the greatest value that a factor may have.
+    /// Trap 20: all limbs at the maximum of a factor.
     #[test]
     fn trap_20_field_operations_at_the_limb_bounds() {
         if !detected(InstructionSet::Avx512Ifma) {

@@ -1,4 +1,4 @@
-//! Linear combinations of rows with half of the products, while the results that are there already are hashed.
+//! Linear combinations of rows with half of the products, while finished results are hashed.
 
 use core::arch::x86_64::*;
 
@@ -9,19 +9,19 @@ use crate::payload::Joiner;
 use crate::row::{Block, Row};
 use crate::scalar::Scalar;
 
-/// Scratch memory up to which the results are found one after the other, so that they can be hashed meanwhile, and
-/// which stays in the second-level cache. Where it takes more, all results are found block by block.
+/// Maximum scratch memory for computing the results one after another, so that they can be hashed in the meantime; it
+/// stays in the second-level cache. If more is needed, all results are computed block by block.
 const SCRATCH_BYTES: usize = 512 << 10;
 
-/// For several results: half of the products, after Winograd ("A new algorithm for inner product", 1968). For two
-/// rows w and w' with factors f and f'
+/// For several results: half of the products, after Winograd ("A new algorithm for inner product", 1968). For two rows
+/// w and w' with factors f and f'
 ///
 /// f·w + f'·w' = (f + w')·(f' + w) - f·f' - w·w',
 ///
-/// where f·f' is the same for all elements, and w·w' for all results. Limbs have 51 bits here, so that their sums
-/// are at most 2^52 - 2. Columns can get negative by what is subtracted, their value cannot.
+/// where f·f' is the same for all elements, and w·w' for all results. Limbs have 51 bits here, so that their sums are
+/// at most 2^52 - 2. The subtraction can make columns negative, but not their value.
 ///
-/// There are rows, and results.
+/// There must be rows and results.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
 pub(super) fn sums_of_pairs(
@@ -36,7 +36,7 @@ pub(super) fn sums_of_pairs(
     let (len, blocks) = (out[0].len(), out[0].blocks.len());
     let in_order = blocks * (count + 1) * size_of::<[[Limbs; 2]; 2]>() <= SCRATCH_BYTES;
     let together = if in_order { blocks.max(1) } else { 1 };
-    // The rows, four elements of all of them after the other, and what is subtracted from all results.
+    // The rows, four elements of all of them at a time, and the terms subtracted from all results.
     let mut limbs: Vec<Limbs> = Vec::with_capacity(4 * count * together);
     let mut shared = Vec::with_capacity(2 * together);
     let mut hashing = Hashing::new(joiner.as_deref_mut().filter(|_| in_order));
@@ -53,7 +53,7 @@ pub(super) fn sums_of_pairs(
                 let pairs = &limbs.as_chunks::<2>().0[count * i..][..count];
                 let (last, pairs) = pairs.split_first().expect("there are rows");
                 let (fours, ones) = pairs.as_chunks();
-                // Before the first result, without factors, what is subtracted from all of them.
+                // Before the first result, without factors: the terms subtracted from all results.
                 let sums = loop {
                     let (mut sums, list) = match shared.get(i) {
                         Some(shared) => (Sums::new(shared, own), list),
@@ -92,7 +92,7 @@ pub(super) fn sums_of_pairs(
     }
 }
 
-/// The factors of all results in pairs, result by result, and -Σ f·f' of each in columns of 51 bits.
+/// The factors of all results in pairs, by result, and -Σ f·f' of each in columns of 51 bits.
 struct Factors {
     count: usize,
     limbs: Vec<[u64; 5]>,
@@ -100,7 +100,7 @@ struct Factors {
 }
 
 impl Factors {
-    /// Of `count` pairs each: a list of an odd number gets a zero more.
+    /// With `count` pairs each: a zero is appended to lists of odd length.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
     fn new(lists: &[&[Scalar]], count: usize) -> Factors {
@@ -128,7 +128,7 @@ impl Factors {
         }
     }
 
-    /// Those of result k.
+    /// The factors of result k.
     #[inline]
     fn of(&self, k: usize) -> (&[[[u64; 5]; 2]], &[u64; 10]) {
         let pairs = &self.limbs.as_chunks().0[k * self.count..][..self.count];
@@ -136,8 +136,8 @@ impl Factors {
     }
 }
 
-/// Appends a block of the rows, first the one half of each row and then the other one, with a row of zeros where
-/// their number is odd.
+/// Appends a block of the rows, first one half of each row and then the other, with a row of zeros if their number is
+/// odd.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn append(rows: &[&Row], block: usize, limbs: &mut Vec<Limbs>) {
@@ -152,7 +152,7 @@ fn append(rows: &[&Row], block: usize, limbs: &mut Vec<Limbs>) {
         low.write(limbs.map(|limb| _mm512_castsi512_si256(limb)));
         high.write(limbs.map(|limb| _mm512_extracti64x4_epi64::<1>(limb)));
     }
-    // SAFETY: all of these were written just now.
+    // SAFETY: all of these have just been written.
     unsafe { limbs.set_len(len) };
 }
 

@@ -1,4 +1,4 @@
-//! Where the rows of a table lie that digits select, and how they are loaded.
+//! Location and loading of the table rows selected by digits.
 
 use core::arch::x86_64::*;
 use core::hint::black_box;
@@ -9,9 +9,8 @@ use crate::kernel::lanes::Rows;
 use crate::kernel::table::TableRow;
 use crate::row::LANES;
 
-/// The rows that eight digits select: the addresses of their first lines, which are those of the second lines of
-/// the table where the digit is negative. Every row begins at a multiple of 128, so that bit 6 tells which one
-/// it is.
+/// The rows selected by eight digits: the addresses of their first lines, which are the second lines in the table if
+/// the digit is negative. Every row starts at a multiple of 128, so bit 6 distinguishes the two.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(in crate::kernel) struct Place<'a> {
@@ -28,7 +27,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Becomes the place of the row of |d_λ| in lane λ, or of its negative, for eight digits at once.
+    /// Sets this to the place of the row of |d_λ| in lane λ, or of its negative, for eight digits at once.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     pub(super) fn set(&mut self, rows: Rows<'a>, digits: &[i8; LANES]) {
@@ -37,18 +36,18 @@ impl<'a> Place<'a> {
         let digits = _mm512_cvtepi8_epi64(_mm_cvtsi64_si128(bytes));
         let negative = _mm512_movepi64_mask(digits);
         let zero = _mm512_testn_epi64_mask(digits, digits);
-        // No address is behind the last row, whatever the digits are.
+        // No address is beyond the last row, whatever the digits.
         let magnitude = _mm512_min_epu64(_mm512_abs_epi64(digits), word(rows.rows.len() as u64));
         let before = rows.rows.as_ptr().expose_provenance() as u64 - size_of::<TableRow>() as u64;
         let lines = _mm512_add_epi64(_mm512_slli_epi64::<7>(magnitude), word(before));
         let lines = _mm512_mask_add_epi64(lines, negative, lines, word(64));
         let identity = core::ptr::from_ref(rows.identity).expose_provenance() as u64;
         self.lines = store(_mm512_mask_mov_epi64(lines, zero, word(identity)));
-        // Through memory: taken out of the register one by one they would occupy the ports of shuffles.
+        // Through memory: extracting them from the register one by one would occupy the shuffle ports.
         black_box(&self.lines);
     }
 
-    /// Fetches both lines of a row.
+    /// Prefetches both lines of a row.
     #[inline(always)]
     pub(super) fn fetch(&self, lane: usize) {
         let line = core::ptr::with_exposed_provenance::<i8>(self.lines[lane] as usize);
@@ -60,7 +59,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The rows that eight digits select, signs applied.
+/// The rows selected by eight digits, signs applied.
 pub(in crate::kernel) struct NielsRows {
     pub(super) plus: Fe8,
     pub(super) minus: Fe8,
@@ -86,11 +85,11 @@ impl NielsRows {
     }
 }
 
-/// The loading of rows in twenty steps. It is most of what neither multiplies nor carries, and so it is done during
-/// products that do not need the rows before.
+/// Loading of rows in twenty steps. This is most of the work that neither multiplies nor carries, so it is interleaved
+/// with products that do not need the previous rows.
 pub(super) struct Loading<'a> {
     place: &'a Place<'a>,
-    /// Words of the quarter that is transposed.
+    /// Words of the quarter being transposed.
     parts: [__m512i; 4],
     /// Words of dxy or 2p - dxy in the first lines.
     first: [__m512i; 3],
@@ -122,9 +121,9 @@ impl<'a> Loading<'a> {
             let line = core::ptr::with_exposed_provenance::<u64>(
                 (self.place.lines[lane] ^ second) as usize,
             );
-            // SAFETY: the address is that of a line, 64 readable bytes, of rows that are borrowed as long as the place:
-            // the first ones are made by `Place::set` or `Place::of`, and a row of 128 bytes begins at a multiple of
-            // 128. The words are the first four of a line or the last four; the load needs no alignment.
+            // SAFETY: the address is that of a line, 64 readable bytes, of rows borrowed for as long as the place: the
+            // first ones are set by `Place::set` or `Place::of`, and a row of 128 bytes starts at a multiple of 128.
+            // The words are the first four of a line or the last four; the load needs no alignment.
             unsafe { _mm256_loadu_si256(line.add(word).cast()) }
         };
         let two = |low: usize, high: usize| {
@@ -173,8 +172,8 @@ impl<'a> Loading<'a> {
         here(c, d);
     }
 
-    /// dxy, whose words are in the first lines and these: the other way round, and subtracted from 2p, where the digit
-    /// is negative.
+    /// dxy, whose words are in the first lines and these. If the digit is negative, the lines are swapped and dxy is
+    /// subtracted from 2p.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn signed(&self, [u0, u1, u2]: [__m512i; 3]) -> Fe8 {

@@ -1,6 +1,6 @@
-//! Four elements at a time: sums of products of pairs, their reduction, and the forms that results take.
+//! Four elements at a time: sums of products of pairs, their reduction, and the output formats.
 //!
-//! Instructions of 256 bits leave a multiplier free for the rounds of a hash; those of 512 bits take both, and delay it.
+//! 256-bit instructions leave a multiplier free for the rounds of a hash; 512-bit instructions use both, and delay it.
 
 use core::arch::x86_64::*;
 
@@ -26,19 +26,19 @@ const MULTIPLE51: [u64; 5] = [
     0x0000_a3b4_624a_8fc3,
 ];
 
-/// The sums of four elements of one result, in columns of 51 bits. Low and high halves are apart, so that no addition
-/// waits for the one before; a high half counts twice, in the next column.
+/// The sums of four elements of one result, in columns of 51 bits. Low and high halves are separate, so that no
+/// addition waits for the previous one; a high half counts twice, in the next column.
 ///
-/// A column takes five halves below 2^52 of each of 32 pairs, so `lo` and `hi` grow by less than 2^59.4 each. What
-/// `lo` starts from is at most 2^61 in magnitude: factors and elements have limbs below 2^51, so halves of their own
-/// products are below 2^52 and 2^50, and each of both sums is below 2^60. With all of `hi` twice a column is below
-/// 2^62 in magnitude, of 2^63.
+/// A column takes five halves below 2^52 of each of 32 pairs, so `lo` and `hi` grow by less than 2^59.4 each. The
+/// initial value of `lo` is at most 2^61 in magnitude: factors and elements have limbs below 2^51, so halves of their
+/// own products are below 2^52 and 2^50, and each of both sums is below 2^60. With `hi` counted twice, a column is
+/// below 2^62 in magnitude, of 2^63.
 pub(super) struct Sums {
     lo: [__m256i; 10],
     hi: [__m256i; 10],
 }
 
-/// Adds (f + w')·(f' + w), and meanwhile takes the steps `$from..$to` of a hash, a tenth each time.
+/// Adds (f + w')·(f' + w), and interleaves the steps `$from..$to` of a hash, a tenth at a time.
 macro_rules! add_pair {
     ($sums:ident, $pair:expr, $factors:expr, $rounds:ident, $hash:ident, $from:literal, $to:literal) => {
         let ([first, second], [f, g]) = ($pair, $factors);
@@ -61,7 +61,7 @@ macro_rules! add_pair {
 }
 
 impl Sums {
-    /// What is subtracted from all results, and from all elements: both are negative already.
+    /// Starts from the terms subtracted from all results, and from all elements: both are already negative.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]
     pub(super) fn new(shared: &[__m256i; 10], own: &[u64; 10]) -> Sums {
@@ -83,7 +83,7 @@ impl Sums {
         }
     }
 
-    /// The negative of what was added, in columns of 51 bits.
+    /// The negative of the accumulated sum, in columns of 51 bits.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]
     pub(super) fn negative(&self) -> [__m256i; 10] {
@@ -94,7 +94,7 @@ impl Sums {
         })
     }
 
-    /// Adds four pairs, and meanwhile hashes a block if `HASH`.
+    /// Adds four pairs, and interleaves the hash of a block if `HASH`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
     pub(super) fn add_four<const HASH: bool>(
@@ -119,7 +119,7 @@ impl Sums {
         add_pair!(sums, pair, factors, rounds, HASH, 0, 0);
     }
 
-    /// Adds the last pair, divides by 2^306 modulo ℓ, and writes that down; meanwhile hashes a block if `HASH`.
+    /// Adds the last pair, divides by 2^306 modulo ℓ, and writes the result; interleaves the hash of a block if `HASH`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
     pub(super) fn finish<const HASH: bool>(
@@ -149,12 +149,12 @@ impl Sums {
         hashing.rounds.steps::<HASH, 30, 32>(&mut scalars);
     }
 
-    /// The sums / 2^306 modulo ℓ, at most a little above ℓ; meanwhile steps of a block of the hash.
+    /// The sums / 2^306 modulo ℓ, at most slightly above ℓ, interleaved with steps of a block of the hash.
     ///
-    /// The value T is below 64·ℓ²·(1 + 2^-40), and not negative. With M as for [`MULTIPLE51`] and q = T modulo 2^51,
-    /// (T + q·M) / 2^51 is T / 2^51, rounded down, and q·(M + 1) / 2^51: no product is needed for this q. What is
-    /// left after four such steps is below 2^54·ℓ + 2^51·ℓ and a little more, because M is below 2^51·ℓ. Two steps
-    /// with ℓ itself leave less than 11·ℓ, and then less than ℓ·(1 + 2^-47).
+    /// The value T is below 64·ℓ²·(1 + 2^-40), and not negative. With M as in [`MULTIPLE51`] and q = T modulo 2^51, (T
+    /// + q·M) / 2^51 is T / 2^51, rounded down, plus q·(M + 1) / 2^51: no product is needed for this q. The value after
+    /// four such steps is below 2^54·ℓ + 2^51·ℓ and slightly more, because M is below 2^51·ℓ. Two steps with ℓ itself
+    /// leave less than 11·ℓ, and then less than ℓ·(1 + 2^-47).
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
     fn reduced<const HASH: bool>(self, rounds: &mut Rounds) -> Limbs {
@@ -189,7 +189,7 @@ impl Sums {
                     lo[$i + j] = _mm256_madd52lo_epu64(lo[$i + j], q, order[j]);
                     hi[$i + j] = _mm256_madd52hi_epu64(hi[$i + j], q, order[j]);
                 }
-                // Its low 51 bits are zero now.
+                // Its low 51 bits are now zero.
                 _mm256_madd52lo_epu64($column, q, order[0])
             }};
         }
@@ -210,7 +210,8 @@ impl Sums {
     }
 }
 
-/// The canonical one of values below 2·ℓ. Those below 2^252 are, and nearly all others are ℓ, where a payload is zero.
+/// The canonical form of values below 2·ℓ. Those below 2^252 are canonical, and nearly all others are ℓ, where a
+/// payload is zero.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
 fn canonical(value: Limbs) -> Limbs {
@@ -242,7 +243,7 @@ const SQUARE51: [u64; 5] = [
     0x0000_f5be_65cb_5c63,
 ];
 
-/// Up to four factors times 2^306 modulo ℓ, in limbs of 51 bits. They may be a little above ℓ: it does no harm here.
+/// Up to four factors times 2^306 modulo ℓ, in limbs of 51 bits. They may be slightly above ℓ, which is harmless here.
 /// Also -f·f' of the first two and of the others, in columns of 51 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
@@ -292,7 +293,7 @@ fn plus(limbs: &Limbs, factor: &[u64; 5]) -> Limbs {
     std::array::from_fn(|k| _mm256_add_epi64(limbs[k], _mm256_set1_epi64x(factor[k] as i64)))
 }
 
-/// Writes them as limbs of 52 bits.
+/// Writes the elements as limbs of 52 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
 fn write(block: &mut Block, lane: usize, [a, b, c, d, e]: &Limbs) {
@@ -311,7 +312,7 @@ fn write(block: &mut Block, lane: usize, [a, b, c, d, e]: &Limbs) {
     }
 }
 
-/// Four elements one by one, each in four words.
+/// The four individual elements, each in four words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
 fn scalars([a, b, c, d, e]: &Limbs) -> [__m256i; 4] {

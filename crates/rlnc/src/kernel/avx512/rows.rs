@@ -18,11 +18,11 @@ pub(in crate::kernel) fn combine(
     out: &mut [Row],
     joiner: Option<&mut Joiner>,
 ) {
-    // All processors with IFMA have SHA; a virtual one may hide it.
+    // All processors with IFMA have SHA; a virtual machine may hide it.
     let hashes = is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1");
     if hashes && out.len() >= PAIRED_MIN && !rows.is_empty() {
-        // SAFETY: the witness shows that this processor has AVX-512 F, DQ, VL and IFMA; SHA and SSE 4.1 were found
-        // just now. The callee is compiled for no more than that.
+        // SAFETY: the witness shows that this processor has AVX-512 F, DQ, VL and IFMA; SHA and SSE 4.1 have just been
+        // detected. The callee is compiled for no more than that.
         return unsafe { sums_of_pairs(factors, rows, out, joiner) };
     }
     // SAFETY: the witness shows that this processor has AVX-512 F, DQ and IFMA, all that the callee
@@ -82,7 +82,7 @@ pub(in crate::kernel) fn combine_short(
         for (i, block) in blocks.spare_capacity_mut()[..count].iter_mut().enumerate() {
             block.write(sum(&limbs, rows, i));
         }
-        // SAFETY: so many were written just now.
+        // SAFETY: this many have just been written.
         unsafe { blocks.set_len(count) };
         Row::from_blocks(len, blocks)
     }
@@ -91,7 +91,7 @@ pub(in crate::kernel) fn combine_short(
     unsafe { compiled(factors, rows, len) }
 }
 
-/// Results from which on products of pairs of rows, which all of them share, cost less than they save.
+/// Minimum number of results for which products of pairs of rows, shared by all of them, cost less than they save.
 const PAIRED_MIN: usize = 4;
 
 /// A block of the sum with factors of `LIMBS` limbs, divided by 2^(52·LIMBS).
@@ -99,7 +99,7 @@ const PAIRED_MIN: usize = 4;
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn sum<const LIMBS: usize>(factors: &[[u64; LIMBS]], rows: &[&Row], block: usize) -> Block {
     let zero = _mm512_setzero_si512();
-    // Apart, so that no addition waits for the one before.
+    // Separate, so that no addition waits for the previous one.
     let (mut lo, mut hi) = ([zero; 9], [zero; 9]);
     for (factor, row) in factors.iter().zip(rows) {
         let limbs = &row.blocks[block].limbs;
@@ -139,7 +139,7 @@ fn reduce<const LIMBS: usize>(mut c: [__m512i; 10]) -> [__m512i; 5] {
             c[i + j] = _mm512_madd52lo_epu64(c[i + j], q, order[j]);
             c[i + j + 1] = _mm512_madd52hi_epu64(c[i + j + 1], q, order[j]);
         }
-        // The low 52 bits of this column are zero now.
+        // The low 52 bits of this column are now zero.
         c[i + 1] = _mm512_add_epi64(c[i + 1], _mm512_srli_epi64::<52>(c[i]));
     }
     let mut value: [__m512i; 5] = std::array::from_fn(|k| c[LIMBS + k]);
@@ -176,8 +176,7 @@ mod tests {
         reduce::<LIMBS>(columns).map(|limb| store(limb))
     }
 
-    /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get, by ℓ-1 and by
-    /// the greatest factor of two limbs.
+    /// Trap 20: the value of 64 products of ℓ-1, in maximal columns, by ℓ-1 and by the largest factor of two limbs.
     #[test]
     fn trap_20_reduction_at_the_column_bounds() {
         if !detected(InstructionSet::Avx512Ifma) {
@@ -217,7 +216,7 @@ mod tests {
         }
     }
 
-    /// What finds several results where the SHA instructions are hidden.
+    /// The code path for several results if the SHA instructions are hidden.
     #[test]
     fn sums_of_single_rows_agree_with_the_oracle() {
         if !detected(InstructionSet::Avx512Ifma) {

@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4), two rounds at a time, among what is multiplied meanwhile.
+//! SHA-256 (FIPS 180-4), two rounds at a time, interleaved with multiplications.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -26,8 +26,8 @@ const K: [[u32; 4]; 16] = [
     [0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2],
 ];
 
-/// The state of a hash in the order of the instructions, that before the block, sixteen words of its schedule, and
-/// four of them with their constants.
+/// The state of a hash in the order used by the instructions, the state before the block, sixteen words of its
+/// schedule, and four of them with their constants added.
 pub(super) struct Rounds {
     abef: __m128i,
     cdgh: __m128i,
@@ -36,7 +36,7 @@ pub(super) struct Rounds {
     sum: __m128i,
 }
 
-/// The steps of a block from one to another, which are constants, of 32: two rounds each.
+/// The steps of a block from one constant to another, out of 32: two rounds each.
 macro_rules! steps {
     ($rounds:ident, $hash:ident, $from:expr, $to:expr) => {
         steps!(@ $rounds, $hash, $from, $to,
@@ -79,7 +79,7 @@ impl Rounds {
         [a, b, c, d, e, f, g, h].map(|word| word as u32)
     }
 
-    /// Takes a block; then come all steps, in order.
+    /// Starts a block; all its steps must follow, in order.
     #[inline]
     #[target_feature(enable = "sha,sse4.1")]
     pub(super) fn begin(&mut self, block: &[u8; 64]) {
@@ -93,7 +93,7 @@ impl Rounds {
         self.before = [self.abef, self.cdgh];
     }
 
-    /// The part of steps `FROM..TO` that is due in tenth `TENTH` of something else; then as [`Rounds::among`].
+    /// The part of steps `FROM..TO` due in tenth `TENTH` of another computation; then as [`Rounds::among`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl,sha,sse4.1")]
     pub(super) fn tenth<
@@ -125,8 +125,8 @@ impl Rounds {
         self.among(sums);
     }
 
-    /// Steps so far come before what is made of the sums from here on, and after what made them: the compiler would
-    /// collect all that is added to a sum, and all steps, so that each waits for the one before.
+    /// Orders the steps so far after the computation of the current sums and before their further use. Otherwise the
+    /// compiler would collect all additions to a sum, and all steps, so that each waits for the previous one.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl,sha,sse4.1")]
     fn among(&mut self, sums: &mut [__m256i]) {
@@ -163,7 +163,7 @@ impl Rounds {
             return;
         }
         if (3..LAST).contains(&four) {
-            // The next four words: no round waits for them then.
+            // The next four words, so that no round has to wait for them.
             let [w0, w1, w2, w3] = [1, 2, 3, 4].map(|i| self.words[(four + i) % 4]);
             let sum = _mm_add_epi32(_mm_sha256msg1_epu32(w0, w1), _mm_alignr_epi8::<4>(w3, w2));
             self.words[(four + 1) % 4] = _mm_sha256msg2_epu32(sum, w3);
@@ -174,11 +174,11 @@ impl Rounds {
     }
 }
 
-/// A payload that is written and hashed while its elements are found.
+/// A payload that is written and hashed while its elements are being computed.
 pub(super) struct Hashing<'a> {
     joiner: Option<&'a mut Joiner>,
     pub(super) rounds: Rounds,
-    /// All upper limbs of 51 bits, one over the other.
+    /// The bitwise OR of all upper limbs of 51 bits.
     pub(super) top: __m256i,
 }
 
@@ -194,7 +194,7 @@ impl<'a> Hashing<'a> {
         }
     }
 
-    /// Whether there is a block, whose steps are to be done now.
+    /// Returns whether there is a block, whose steps must be done now.
     #[inline]
     #[target_feature(enable = "sha,sse4.1")]
     pub(super) fn begin(&mut self) -> bool {
@@ -202,7 +202,7 @@ impl<'a> Hashing<'a> {
         block.inspect(|block| self.rounds.begin(block)).is_some()
     }
 
-    /// Writes the first so many of four elements as 31 bytes each.
+    /// Writes the first `elements` of four elements as 31 bytes each.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]
     pub(super) fn take(&mut self, scalars: &[__m256i; 4], elements: usize) {
@@ -218,7 +218,7 @@ impl<'a> Hashing<'a> {
             // SAFETY: `target` is 32 writable bytes; the store needs no alignment.
             unsafe { _mm256_storeu_si256(target.as_mut_ptr().cast(), *scalar) }
         }
-        // SAFETY: all of these were written just now.
+        // SAFETY: all of these have just been written.
         unsafe { joiner.bytes.set_len(len) };
     }
 

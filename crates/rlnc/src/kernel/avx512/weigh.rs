@@ -1,7 +1,7 @@
 //! Σ 2^shift · point with the four coordinates of a point in four lanes, and two such sums at once. Every doubling
-//! needs the one before it, so what counts is latency: two products one after the other in place of seven.
+//! depends on the previous one, so latency dominates: two consecutive products instead of seven.
 //!
-//! A sum is a vector of raw products X, Y, Z and T, with a bias in Y alone, from which X is subtracted.
+//! A sum is a vector of raw products X, Y, Z and T, with a bias only in Y, from which X is subtracted.
 
 use core::arch::x86_64::*;
 
@@ -23,7 +23,7 @@ pub(in crate::kernel) fn weigh(_: Avx512Ifma, shifts: &[u32], lists: [&[&Point];
 fn weigh_lanes(shifts: &[u32], lists: [&[&Point]; 2]) -> [Point; 2] {
     let mut sum = Coordinates::new([Point::IDENTITY; 2].map(|p| [p.x, p.y, p.z, p.t]));
     let mut at = shifts.first().copied().unwrap_or(0);
-    // All of them before the chain begins: what has just been stored in parts is not loaded as a whole at once.
+    // All of them before the chain starts: data just stored in parts cannot be loaded as a whole immediately.
     let terms = shifts.iter().zip(lists[0].iter().zip(lists[1]));
     let terms: Vec<_> = terms
         .map(|(shift, (a, b))| (shift, packed([a, b].map(|point| addend(point)))))
@@ -42,7 +42,7 @@ fn addend(point: &Point) -> [Fe; 4] {
     [y.sub(x), y.add(x).carried(), t.mul(D2), z.add(z).carried()]
 }
 
-/// Eight elements limb by limb.
+/// Eight elements, by limb.
 fn packed(halves: [[Fe; 4]; 2]) -> [[u64; LANES]; 5] {
     std::array::from_fn(|k| std::array::from_fn(|lane| halves[lane / 4][lane % 4].0[k]))
 }
@@ -59,7 +59,7 @@ fn halves(words: [u64; 4]) -> __m512i {
 #[derive(Clone, Copy)]
 struct Coordinates(Fe8);
 
-/// In `_mm512_permutex_epi64`: word i of each half is word `from[i]` of the same half.
+/// For `_mm512_permutex_epi64`: word i of each half is word `from[i]` of the same half.
 const fn from(from: [i32; 4]) -> i32 {
     from[0] | (from[1] << 2) | (from[2] << 4) | (from[3] << 6)
 }
@@ -156,7 +156,7 @@ impl Coordinates {
     }
 }
 
-/// What [`mul`] starts from, by coordinate.
+/// Initial value of [`mul`], by coordinate.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn lanes(bias: [u64; 4]) -> Fe8 {
@@ -169,7 +169,7 @@ mod tests {
     use crate::kernel::tests::detected;
     use alphorn_exec::InstructionSet;
 
-    /// Coordinates that need not be those of a point: the formulas are the same ones.
+    /// Coordinates that need not be those of a point: the formulas are the same.
     fn coordinates([x, y, z, t]: [u64; 4], step: u64) -> Point {
         let element = |top| Fe(std::array::from_fn(|k| top - step * k as u64));
         Point {
@@ -188,7 +188,7 @@ mod tests {
         assert!(!a.z.vartime_is_zero() && !b.z.vartime_is_zero());
     }
 
-    /// Trap 20: all limbs of coordinates as large as they may be, small ones, and those of products.
+    /// Trap 20: all limbs of coordinates at their maximum, small ones, and those of products.
     #[test]
     fn trap_20_sums_and_doublings_at_the_limb_bounds() {
         if !detected(InstructionSet::Avx512Ifma) {
@@ -219,7 +219,7 @@ mod tests {
         (sums.plus(&addends).points(), sums.doubled(2).points())
     }
 
-    /// As much in Y as a product has that is biased.
+    /// The bias contained in Y of a biased product.
     const BIAS: Fe = Fe([
         608 * p_limb(0),
         608 * p_limb(1),

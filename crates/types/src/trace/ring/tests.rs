@@ -96,7 +96,7 @@ fn many_lines_of_the_high_rate_leave_those_of_the_low_rate() {
     let batch = ring.after(0, 1_000);
     assert_eq!(positions(&batch)[..3], [1, 2, 95]);
     assert_eq!((batch.lines.len(), batch.dropped), (10, 92));
-    // A reader in the middle of the gap learns of its own share of it.
+    // A reader in the middle of the gap is informed of its own share of it.
     assert_eq!(ring.after(50, 1_000).dropped, 44);
 }
 
@@ -104,7 +104,7 @@ fn many_lines_of_the_high_rate_leave_those_of_the_low_rate() {
 fn bytes_are_bounded_as_lines_are() {
     let ring = filled(&[low(900), low(900), low(900)]);
     assert_eq!(positions(&ring.after(0, 10)), [2, 3]);
-    // A line above the bound of all is counted and gone.
+    // A line larger than the total bound is counted and dropped.
     let ring = filled(&[low(3_000)]);
     let batch = ring.after(0, 10);
     assert_eq!(

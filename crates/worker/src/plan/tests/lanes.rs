@@ -1,8 +1,8 @@
-//! Which lane takes what, and what does not hide it.
+//! Lane selection, and jobs that must not hide others.
 
 use super::*;
 
-/// A proof may end whoever makes it: however urgent, it waits for a lane that has processes.
+/// A proof may crash its process: however urgent, it waits for a lane with processes.
 #[test]
 fn what_is_isolated_waits_for_a_prove_lane() {
     let config = Config {
@@ -26,7 +26,7 @@ fn what_is_isolated_waits_for_a_prove_lane() {
             assert_eq!(start.job, job);
         }
     }
-    // Where there is none it has to be run somewhere.
+    // Without such a lane it has to run somewhere.
     let none = Config {
         prove_lanes: 0,
         ..config
@@ -36,7 +36,7 @@ fn what_is_isolated_waits_for_a_prove_lane() {
     assert!(plan.next(at(0), 0).is_some());
 }
 
-/// Jobs for the other kind of lane, any number of them, leave no lane idle beside work of its own.
+/// Any number of jobs for the other kind of lane leave no lane idle that has work of its own.
 #[test]
 fn jobs_that_are_not_for_a_lane_hide_none_that_is() {
     for class in Class::ALL {
@@ -54,7 +54,7 @@ fn jobs_that_are_not_for_a_lane_hide_none_that_is() {
     }
 }
 
-/// The same of jobs that could only be cut, but not to what the lane takes, and of those that must wait.
+/// The same for jobs that could only be cut, but not to what the lane takes, and for jobs that must wait.
 #[test]
 fn jobs_that_cannot_start_hide_none_that_can() {
     let mut plan = plan();
@@ -87,7 +87,7 @@ fn jobs_that_cannot_start_hide_none_that_can() {
     assert_eq!(plan.next(at(0), PROVE).map(|start| start.job), Some(fits));
 }
 
-/// Cutting is dear: of a queue of jobs that must be cut, a lane tries so many.
+/// Cutting is expensive: of a queue of jobs that must be cut, a lane tries a limited number.
 #[test]
 fn a_lane_tries_few_cuts() {
     use std::cell::Cell;
@@ -115,6 +115,6 @@ fn a_lane_tries_few_cuts() {
     }
     tried.set(0);
     assert!(plan.next(at(0), PROVE).is_none());
-    // Each by nine halvings of a thousand inputs.
+    // Each with nine halvings of a thousand inputs.
     assert_eq!(tried.get(), 16 * 9);
 }

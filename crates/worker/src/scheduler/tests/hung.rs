@@ -1,4 +1,4 @@
-//! A job that hangs is ended, and none in its place.
+//! A hanging job is ended, and no other in its place.
 
 use super::*;
 
@@ -10,8 +10,8 @@ fn long(seed: u64) -> Toy {
     }
 }
 
-/// A scheduler whose prove lane had a job that hung; it ended before anything was done about that, and the same
-/// thread has the next job.
+/// A scheduler whose prove lane had a hanging job. The job ended before anything was done about it, and the same thread
+/// has the next job.
 fn overtaken(stop: bool) -> (Scheduler<Toy>, Hung<Toy>, JobId) {
     let mut scheduler = scheduler_of(WorkerConfig {
         hang_after_ms: 2_000,
@@ -49,7 +49,7 @@ fn the_job_after_one_that_hung_keeps_its_thread() {
     assert_eq!(ended, Some((next, Outcome::Done(0))));
 }
 
-/// Neither is the next job taken for one that was killed since nobody wanted it, nor is it past help.
+/// The next job is not mistaken for one killed because it was no longer wanted, and it can still be rerun.
 #[test]
 fn the_job_after_one_that_was_to_be_killed_is_not_taken_for_it() {
     for stop in [true, false] {
@@ -58,7 +58,7 @@ fn the_job_after_one_that_was_to_be_killed_is_not_taken_for_it() {
         assert_eq!(scheduler.status().counts.hangs, 0);
         let again = scheduler.hung(at(5_000)).pop().expect("it hangs, too");
         assert!(scheduler.still_runs(&again));
-        // It crashes by itself, which is what is reported: it is run again.
+        // It crashes on its own, which is reported, and it is rerun.
         crash(&mut scheduler, 5_001, 1);
         assert!(scheduler.receive().is_none(), "{next:?} is run again");
         assert_eq!(scheduler.status().counts.crashes, 1);
