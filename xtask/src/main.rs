@@ -1,4 +1,4 @@
-//! Checks the house: arrows between crates, unsafe only in its rooms, sizes, banned words.
+//! Repository checks: dependencies between crates, where `unsafe` may be, sizes, banned words.
 #![forbid(unsafe_code)]
 
 mod documents;

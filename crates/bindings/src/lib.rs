@@ -1,4 +1,4 @@
-//! Offers keys, votes, committees, proofs and coded broadcast as plain bytes, for callers in other languages.
+//! Keys, votes, committees, proofs and coded broadcast as plain bytes, for callers in other languages.
 //!
 //! | module | what it holds |
 //! |---|---|

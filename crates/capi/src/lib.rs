@@ -1,4 +1,4 @@
-//! Is alphorn's library for C: opaque handles, explicit lengths, and no panic that crosses the border.
+//! The C library of alphorn: opaque handles, explicit lengths, and no panic that crosses the boundary.
 //!
 //! All that C sees is in `border`, the one module with unsafe code: each function turns pointers into
 //! references as the header says they are, calls [`alphorn_bindings`], and turns its answer back.

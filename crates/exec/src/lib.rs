@@ -1,4 +1,4 @@
-//! Says on which instructions and threads a computation runs, and when it stops.
+//! Chooses the instruction set and the threads of a computation, and stops it on request.
 //!
 //! | what | where |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Measures, compares and attacks what a million voters need, with real signatures and in the simulator.
+//! Measurements, comparisons and attacks for a million voters, with real signatures and in the simulator.
 //!
 //! Also contains the tools for writing reports.
 //!

@@ -1,4 +1,4 @@
-//! Is alphorn's package for Python: bytes and arrays in, bytes and arrays out, the interpreter free meanwhile.
+//! The Python package of alphorn: bytes and arrays in and out, with the interpreter lock released during computation.
 //!
 //! This is `alphorn._native`, which takes and gives bytes; arrays are made of them in `alphorn/`, in
 //! Python. What computes runs detached from the interpreter.

@@ -1,4 +1,4 @@
-//! Proves statements about hashes by hashes alone, and knows no signature.
+//! Hash-based proofs of statements about hashes, independent of any signature scheme.
 //!
 //! | module | what it holds |
 //! |---|---|
