@@ -15,23 +15,24 @@ pub use alphorn_bls::{
 
 use crate::Error;
 
-/// The secret key of keying material that is secret and at least 32 bytes long (`KeyGen` of the draft).
+/// Derives a secret key from keying material that is secret and at least 32 bytes long (`KeyGen` of the draft).
 ///
 /// # Errors
-/// [`crate::Code::Argument`] for less material.
+/// [`crate::Code::Argument`] for shorter material.
 pub fn key_gen(material: &[u8]) -> Result<[u8; SECRET_KEY_BYTES], Error> {
     Ok(SecretKey::key_gen(material)?.to_bytes())
 }
 
-/// The secret key of a number, which everyone can compute: for tests and devnets.
+/// The secret key for a number, which anyone can compute: for tests and devnets.
 pub fn interop_secret_key(index: u64) -> [u8; SECRET_KEY_BYTES] {
     InteropKey::new(index).to_secret_key().to_bytes()
 }
 
-/// The sum of signatures, which is the aggregate of their signers: 96 bytes each, one after the other.
+/// Sums signatures, which gives the aggregate of their signers: 96 bytes each, concatenated.
 ///
 /// # Errors
-/// [`crate::Code::Argument`] for none or another length, [`crate::Code::Decode`] if one does not decode.
+/// [`crate::Code::Argument`] if there are none or the length is wrong, [`crate::Code::Decode`] if one does not
+/// decode.
 pub fn aggregate(signatures: &[u8]) -> Result<[u8; SIGNATURE_BYTES], Error> {
     let (signatures, rest) = signatures.as_chunks::<SIGNATURE_BYTES>();
     if !rest.is_empty() {

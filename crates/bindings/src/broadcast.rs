@@ -1,5 +1,5 @@
-//! Coded broadcast: a payload in pieces that every relay can verify, and of which sufficiently many give
-//! it back. Random linear combinations, which relays recode, or Reed-Solomon shards, which they forward.
+//! Coded broadcast: a payload in pieces that every relay can verify; enough of them recover the payload. The
+//! codes are random linear combinations, which relays recode, and Reed-Solomon shards, which they forward.
 
 use alphorn_rlnc::{
     Coding, Cut, DecodeError, Distribution, ELEMENT_PAYLOAD_BYTES, HEADER_BYTES, Header,
@@ -12,7 +12,7 @@ pub use alphorn_rlnc::{HEADER_BYTES as BROADCAST_HEADER_BYTES, PAYLOAD_BYTES_MAX
 
 use crate::{Code, Context, Error};
 
-/// One broadcast: at its source, or at a node that receives and relays it.
+/// One broadcast, at its source or at a node that receives and relays it.
 pub struct Broadcast(Kind);
 
 enum Kind {
@@ -20,11 +20,11 @@ enum Kind {
     Rs(Box<State<Rs>>),
 }
 
-/// What a node knows of one broadcast under one code.
+/// State of a node for one broadcast under one code.
 struct State<C: Coding> {
     code: C,
     header: Header,
-    /// Of each generation; none before it arrived.
+    /// The anchor of each generation; none before it arrived.
     anchors: Vec<Option<C::Anchor>>,
     decoder: C::Decoder,
     secret: [u8; 32],
@@ -32,10 +32,10 @@ struct State<C: Coding> {
     rng: ChaCha20Rng,
 }
 
-/// The code with a number: 1 random linear combinations, 2 Reed-Solomon.
+/// The code with this number: 1 random linear combinations, 2 Reed-Solomon.
 ///
 /// # Errors
-/// [`Code::Argument`] for another number.
+/// [`Code::Argument`] for any other number.
 pub fn strategy_of(number: u32) -> Result<Strategy, Error> {
     match number {
         1 => Ok(Strategy::Rlnc),
@@ -51,7 +51,7 @@ impl Broadcast {
     /// Cuts a payload of 1 to [`PAYLOAD_BYTES_MAX`] bytes and commits to it. The source signs the header.
     ///
     /// # Errors
-    /// [`Code::Argument`] for another length.
+    /// [`Code::Argument`] for any other length.
     pub fn publish(
         context: &Context,
         strategy: Strategy,
@@ -81,11 +81,11 @@ impl Broadcast {
         Ok(Broadcast(kind))
     }
 
-    /// Begins to receive what a header announces; payloads above `payload_bytes_max` are refused. The caller
-    /// verifies the source's signature of [`Broadcast::signing_root`] before anything is added.
+    /// Starts receiving the payload that a header announces; payloads above `payload_bytes_max` are rejected.
+    /// The caller verifies the source's signature of [`Broadcast::signing_root`] before anything is added.
     ///
     /// # Errors
-    /// [`Code::Decode`] for bytes that are no header, or one of a longer payload.
+    /// [`Code::Decode`] if the bytes are not a header, or the payload is longer.
     pub fn receive(
         context: &Context,
         header: &[u8],
@@ -111,7 +111,7 @@ impl Broadcast {
         }
     }
 
-    /// What the source signs: SHA-256 over the bytes of `alphorn/broadcast/v1` with a zero behind them, the
+    /// The root that the source signs: SHA-256 over the bytes of `alphorn/broadcast/v1` followed by a zero, the
     /// network's identifier and the header.
     pub fn signing_root(&self, network: &[u8; 32]) -> [u8; 32] {
         match &self.0 {
@@ -120,8 +120,8 @@ impl Broadcast {
         }
     }
 
-    /// Anchors, which travel with the header: one for each generation of random linear combinations, none
-    /// for shards.
+    /// Number of anchors, which travel with the header: one for each generation of random linear combinations,
+    /// none for shards.
     pub fn anchors(&self) -> u16 {
         match &self.0 {
             Kind::Rlnc(state) => state.code.anchors(&state.header),
@@ -129,10 +129,10 @@ impl Broadcast {
         }
     }
 
-    /// The anchor of a generation: what its pieces are verified against.
+    /// The anchor of a generation, against which its pieces are verified.
     ///
     /// # Errors
-    /// [`Code::Argument`] if there is no such generation, [`Code::Incomplete`] if it did not arrive.
+    /// [`Code::Argument`] if there is no such generation, [`Code::Incomplete`] if it has not arrived.
     pub fn anchor(&self, generation: u16) -> Result<Vec<u8>, Error> {
         match &self.0 {
             Kind::Rlnc(state) => state.anchor(generation),
@@ -140,10 +140,10 @@ impl Broadcast {
         }
     }
 
-    /// Takes an anchor and checks it against the header.
+    /// Adds an anchor after checking it against the header.
     ///
     /// # Errors
-    /// [`Code::Decode`] for bytes that are none, [`Code::Invalid`] if they do not belong to the header.
+    /// [`Code::Decode`] if the bytes are not an anchor, [`Code::Invalid`] if they do not belong to the header.
     pub fn add_anchor(&mut self, generation: u16, bytes: &[u8]) -> Result<(), Error> {
         match &mut self.0 {
             Kind::Rlnc(state) => state.add_anchor(generation, bytes),
@@ -151,8 +151,8 @@ impl Broadcast {
         }
     }
 
-    /// Different pieces to ask [`Broadcast::piece`] for: generations, of which each piece is a fresh
-    /// combination, or shards.
+    /// Number of different pieces that [`Broadcast::piece`] can return: generations, where each piece is a
+    /// fresh combination, or shards.
     pub fn selectors(&self) -> u16 {
         match &self.0 {
             Kind::Rlnc(state) => state.header.generations,
@@ -163,8 +163,8 @@ impl Broadcast {
     /// A piece to send: a fresh combination of a generation, or the shard with that number.
     ///
     /// # Errors
-    /// [`Code::Argument`] for a selector that is not below [`Broadcast::selectors`], [`Code::Incomplete`]
-    /// if nothing of it is here.
+    /// [`Code::Argument`] for a selector that is not below [`Broadcast::selectors`], [`Code::Incomplete`] if
+    /// this node has nothing of it.
     pub fn piece(&mut self, selector: u16) -> Result<Vec<u8>, Error> {
         let selectors = self.selectors();
         if selector >= selectors {
@@ -177,11 +177,11 @@ impl Broadcast {
         }
     }
 
-    /// Verifies a piece and keeps it if it adds something; says whether it did.
+    /// Verifies a piece and keeps it if it is useful; returns whether it was.
     ///
     /// # Errors
-    /// [`Code::Decode`] for bytes that are no piece of the header, [`Code::Invalid`] for one that is not
-    /// the source's, [`Code::Incomplete`] before the anchor of its generation arrived.
+    /// [`Code::Decode`] if the bytes are not a piece for the header, [`Code::Invalid`] if the piece is not the
+    /// source's, [`Code::Incomplete`] before the anchor of its generation has arrived.
     pub fn add(&mut self, piece: &[u8]) -> Result<bool, Error> {
         match &mut self.0 {
             Kind::Rlnc(state) => state.add(piece),
@@ -189,7 +189,7 @@ impl Broadcast {
         }
     }
 
-    /// Whether the payload can be decoded.
+    /// Returns whether the payload can be decoded.
     pub fn is_full(&self) -> bool {
         match &self.0 {
             Kind::Rlnc(state) => state.code.is_full(&state.decoder),
@@ -197,7 +197,7 @@ impl Broadcast {
         }
     }
 
-    /// Bytes of the payload, as the header says.
+    /// Size of the payload in bytes, according to the header.
     pub fn payload_bytes(&self) -> usize {
         match &self.0 {
             Kind::Rlnc(state) => state.header.len as usize,
@@ -205,11 +205,11 @@ impl Broadcast {
         }
     }
 
-    /// The payload, after all checks. From then on this node can send whatever the source can.
+    /// The payload, after all checks. From then on this node can send everything that the source can.
     ///
     /// # Errors
-    /// [`Code::Incomplete`] while pieces are missing, [`Code::Invalid`] if the source committed to
-    /// something that is no payload.
+    /// [`Code::Incomplete`] while pieces are missing, [`Code::Invalid`] if the source committed to something
+    /// that is not a payload.
     pub fn payload(&mut self) -> Result<Vec<u8>, Error> {
         match &mut self.0 {
             Kind::Rlnc(state) => state.payload(),
@@ -233,7 +233,7 @@ impl<C: Coding> State<C> {
 
     fn receive(context: &Context, code: C, header: Header) -> Result<Box<Self>, Error> {
         let anchors = match code.anchors(&header) {
-            // All that shards are verified against is in the header.
+            // Everything that shards are verified against is in the header.
             0 => vec![Some(
                 code.decode_anchor(&header, 0, &[]).map_err(piece_error)?,
             )],
@@ -250,7 +250,7 @@ impl<C: Coding> State<C> {
         anchors: Vec<Option<C::Anchor>>,
         decoder: C::Decoder,
     ) -> Box<Self> {
-        // Coefficients need not be secret, only unlike those of all others.
+        // Coefficients need not be secret, but must differ from everyone else's.
         let seed = context.fresh_seed(b"draw");
         Box::new(State {
             code,

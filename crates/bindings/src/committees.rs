@@ -1,5 +1,5 @@
-//! Registries of BLS keys, committees of them, and collections: who of a committee signed, and the sum
-//! of their signatures.
+//! Registries of BLS keys, committees of them, and collections: which members of a committee signed, and the
+//! sum of their signatures.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,16 +11,17 @@ use alphorn_types::Bitfield;
 
 use crate::{Code, Context, Error};
 
-/// Planes of a collection's signers at most: multiplicities are below 16.
+/// Maximum number of planes of a collection's signers: multiplicities are below 16.
 pub const PLANES_MAX: usize = 4;
-/// Committees of a registry at most.
+/// Maximum number of committees of a registry.
 pub const COMMITTEES_MAX: usize = 1 << 16;
-/// Collections of one call at most.
+/// Maximum number of collections in one call.
 pub const COLLECTIONS_MAX: usize = 1 << 16;
-/// Workspaces that are kept for later calls: more threads than that at once allocate their own.
+/// Number of workspaces kept for later calls. If more threads than this run at once, the rest allocate their
+/// own.
 const WORKSPACES_MAX: usize = 16;
 
-/// The public keys of all validators, in the order of their indices.
+/// The public keys of all validators, in order of their indices.
 #[derive(Clone)]
 pub struct Registry {
     context: Context,
@@ -28,13 +29,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Decodes every key, refuses duplicates, and verifies every proof of possession: `keys` has 48
-    /// bytes a key, `proofs` 96 bytes a key.
+    /// Decodes every key, rejects duplicates, and verifies every proof of possession. `keys` has 48 bytes per
+    /// key, `proofs` 96 bytes per key.
     ///
     /// # Errors
-    /// [`Code::Argument`] for lengths that do not fit, duplicates and more than 2^22 keys,
-    /// [`Code::Decode`] for the first key that does not decode, [`Code::Invalid`] for the first without
-    /// a valid proof.
+    /// [`Code::Argument`] for mismatched lengths, duplicates and more than 2^22 keys, [`Code::Decode`] for the
+    /// first key that does not decode, [`Code::Invalid`] for the first without a valid proof.
     pub fn new(context: &Context, keys: &[u8], proofs: &[u8]) -> Result<Registry, Error> {
         let keys = keys_of(keys)?;
         let want = SIGNATURE_BYTES * keys.len();
@@ -53,11 +53,11 @@ impl Registry {
         Ok(Registry::of(context, made?))
     }
 
-    /// Keys whose proofs of possession were verified before: those of a chain's deposits, or of a
-    /// registry that was saved. A key that was never proven lets its owner forge collections.
+    /// Builds a registry from keys whose proofs of possession were verified before: those of a chain's
+    /// deposits, or of a saved registry. A key that was never proven lets its owner forge collections.
     ///
     /// # Errors
-    /// As [`Registry::new`], but for proofs.
+    /// As [`Registry::new`], except those about proofs.
     pub fn proven(context: &Context, keys: &[u8]) -> Result<Registry, Error> {
         let made =
             alphorn_bls::Registry::from_proven(keys_of(keys)?, &context.rlc(), context.bls());
@@ -76,7 +76,7 @@ impl Registry {
         self.registry.keys().len()
     }
 
-    /// Whether there is no key.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -94,33 +94,33 @@ fn keys_of(keys: &[u8]) -> Result<&[[u8; PUBLIC_KEY_BYTES]], Error> {
     }
 }
 
-/// Who of a committee signed what, and the sum of their signatures.
+/// Which members of a committee signed what, and the sum of their signatures.
 #[derive(Clone, Copy, Debug)]
 pub struct Collection<'a> {
     /// Number of the committee.
     pub committee: usize,
-    /// One to four planes of ⌈n/8⌉ bytes each, for a committee of n: bit i mod 8 of byte i / 8 of plane
-    /// j is bit j of how often position i signed. One plane is a plain bitfield.
+    /// One to four planes of ⌈n/8⌉ bytes each, for a committee of n. Bit i mod 8 of byte i / 8 of plane j is
+    /// bit j of the number of times position i signed. One plane is a plain bitfield.
     pub signers: &'a [u8],
-    /// What all of them signed.
+    /// The message that all of them signed.
     pub message: &'a [u8],
     /// The sum, 96 bytes.
     pub signature: &'a [u8],
 }
 
-/// What a verification found of a collection. The numbers never change.
+/// Result of verifying a collection. The numbers never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
-    /// It holds.
+    /// It is valid.
     Valid = 0,
     /// There is no such committee, or the signers do not fit it.
     Signers = 1,
     /// The signature does not decode.
     Decode = 2,
-    /// Nobody signed, or the signers' keys cancel.
+    /// There are no signers, or their keys cancel.
     KeyAtInfinity = 3,
-    /// The signature does not hold.
+    /// The signature does not verify.
     Signature = 4,
 }
 
@@ -144,12 +144,12 @@ pub struct Committees {
 }
 
 impl Committees {
-    /// Committees of these sizes. `members` are indices of the registry, committee after committee;
-    /// without them the committees are the registry's keys in their order.
+    /// Builds committees of these sizes. `members` are indices of the registry, committee after committee;
+    /// without them the committees are the registry's keys in order.
     ///
     /// # Errors
-    /// [`Code::Argument`] for sizes that do not add up, more than [`COMMITTEES_MAX`] committees, and an
-    /// index that the registry has not.
+    /// [`Code::Argument`] for sizes that do not add up, more than [`COMMITTEES_MAX`] committees, and an index
+    /// that is not in the registry.
     pub fn new(
         registry: &Registry,
         members: Option<&[u32]>,
@@ -182,22 +182,22 @@ impl Committees {
         self.sizes.len()
     }
 
-    /// Whether there is no committee.
+    /// Returns whether there are no committees.
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
     }
 
-    /// Members of a committee; none if there is no such committee.
+    /// Number of members of a committee; `None` if there is no such committee.
     pub fn size(&self, committee: usize) -> Option<usize> {
         self.sizes.get(committee).copied()
     }
 
-    /// The sum of the signers' keys, each as often as it signed: 48 bytes, under which the sum of their
-    /// signatures holds.
+    /// The sum of the signers' keys, each counted as often as it signed: 48 bytes, under which the sum of their
+    /// signatures verifies.
     ///
     /// # Errors
-    /// [`Code::Argument`] for signers that do not fit the committee, [`Code::Invalid`] if the sum is
-    /// the identity.
+    /// [`Code::Argument`] if the signers do not fit the committee, [`Code::Invalid`] if the sum is the
+    /// identity.
     pub fn sum(&self, committee: usize, signers: &[u8]) -> Result<[u8; PUBLIC_KEY_BYTES], Error> {
         let planes = self.planes(committee, signers)?;
         let words: Vec<&[u64]> = planes.iter().map(Bitfield::words).collect();
@@ -221,12 +221,12 @@ impl Committees {
         }
     }
 
-    /// Verifies collections in one test; only if it fails the bad ones are looked for. The verdicts are
-    /// those of verifying each alone.
+    /// Verifies collections in one test; bad ones are located only if it fails. The verdicts are those of
+    /// verifying each alone.
     ///
     /// # Errors
-    /// [`Code::Argument`] for more than [`COLLECTIONS_MAX`]. A collection that does not fit its
-    /// committee is no error: it has a verdict like the others.
+    /// [`Code::Argument`] for more than [`COLLECTIONS_MAX`]. A collection that does not fit its committee is
+    /// not an error: it gets a verdict like the others.
     pub fn verify(&self, collections: &[Collection<'_>]) -> Result<Vec<Verdict>, Error> {
         let got = collections.len();
         if got > COLLECTIONS_MAX {

@@ -1,4 +1,4 @@
-//! Threads, kernels and the process's secret: what every operation runs on.
+//! Threads, kernels and the secret of the process: what every operation runs on.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,37 +13,36 @@ use zeroize::Zeroizing;
 
 use crate::{Code, Error};
 
-/// Threads of a context at most.
+/// Maximum number of threads of a context.
 pub const THREADS_MAX: usize = 1024;
 
-/// Generators of the random linear code are made in such steps, so that longer payloads make few new
-/// tables.
+/// Step size for the generators of the random linear code, so that longer payloads need few new tables.
 const GENERATORS_STEP: u32 = 1024;
 
-/// Threads, kernels and the process's secret. Clones share them.
+/// Threads, kernels and the secret of the process. Clones share them.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
 struct Inner {
     pool: Option<ThreadPool>,
-    /// The process whose threads these are: what it forks has none of them, and would wait for ever.
+    /// The process that owns these threads. A forked child has none of them and would wait forever.
     owner: u32,
     secret: Zeroizing<[u8; 32]>,
-    /// How often something was drawn.
+    /// Number of draws so far.
     draws: AtomicU64,
     bls: OnceLock<Backend>,
     stark: OnceLock<Backend>,
     rlnc: OnceLock<Backend>,
-    /// With how many there are.
+    /// The generators, with their number.
     generators: Mutex<Option<(u32, Generators)>>,
 }
 
 impl Context {
-    /// A context of so many threads, 0 for as many as there are cores; with one thread all is
-    /// done on the caller's. Its secret comes from the operating system.
+    /// Creates a context with this many threads. 0 means as many as there are cores; with one thread all work
+    /// runs on the caller's. The secret comes from the operating system.
     ///
     /// # Errors
-    /// [`Code::Argument`] above [`THREADS_MAX`], [`Code::Io`] if the system gives neither threads nor
+    /// [`Code::Argument`] above [`THREADS_MAX`], [`Code::Io`] if the system provides neither threads nor
     /// entropy.
     pub fn new(threads: usize) -> Result<Context, Error> {
         let mut secret = Zeroizing::new([0; 32]);
@@ -51,8 +50,8 @@ impl Context {
         Context::with_secret(threads, *secret)
     }
 
-    /// The same with a secret from the caller: 32 bytes that nobody who makes signatures, proofs or
-    /// pieces can predict. They weigh what is verified together.
+    /// The same, with a secret from the caller: 32 bytes that no maker of signatures, proofs or pieces can
+    /// predict. They determine the weights of what is verified together.
     ///
     /// # Errors
     /// As for [`Context::new`].
@@ -82,7 +81,7 @@ impl Context {
         })))
     }
 
-    /// Threads in use.
+    /// Number of threads in use.
     pub fn threads(&self) -> usize {
         self.pool().map_or(1, ThreadPool::current_num_threads)
     }
@@ -92,12 +91,12 @@ impl Context {
         pool.filter(|_| self.0.owner == process())
     }
 
-    /// On the fastest kernel for sums of keys.
+    /// Execution on the fastest kernel for sums of keys.
     pub(crate) fn bls(&self) -> Exec<'_> {
         self.exec(&self.0.bls, &alphorn_bls::KERNELS)
     }
 
-    /// On the fastest kernel for hashes and proofs.
+    /// Execution on the fastest kernel for hashes and proofs.
     pub(crate) fn stark(&self) -> Exec<'_> {
         self.exec(&self.0.stark, &alphorn_stark::KERNELS)
     }
@@ -107,7 +106,7 @@ impl Context {
         Exec::new(backend, self.pool())
     }
 
-    /// The weights of batches of signatures: a secret of their own.
+    /// The weights of signature batches, with their own secret.
     pub(crate) fn rlc(&self) -> Rlc {
         Rlc::new(self.secret_of(b"rlc"), RlcBits::Bits64)
     }
@@ -121,14 +120,14 @@ impl Context {
         hasher.finalize().into()
     }
 
-    /// A seed that no other call has, of this process or of one that it forks.
+    /// A seed that no other call gets, in this process or in a forked one.
     pub(crate) fn fresh_seed(&self, purpose: &[u8]) -> [u8; 32] {
         let draw = self.0.draws.fetch_add(1, Ordering::Relaxed).to_le_bytes();
         let process = process().to_le_bytes();
         self.secret_of(&[purpose, &draw, &process].concat())
     }
 
-    /// Generators for chunks of so many elements; the tables are shared by all broadcasts.
+    /// Generators for chunks of this many elements; the tables are shared by all broadcasts.
     pub(crate) fn generators(&self, elements: u32) -> Generators {
         let backend = *(self.0.rlnc).get_or_init(|| alphorn_rlnc::KERNELS.measured());
         let mut known = self
@@ -158,7 +157,8 @@ pub(crate) fn watched<'a>(exec: Exec<'a>, watch: Option<&'a dyn Watch>) -> Exec<
     }
 }
 
-/// The number of this process, which one that it forks does not share. WebAssembly has neither, and asking panics.
+/// The id of this process, which a forked child does not share. WebAssembly has neither, and asking for it
+/// panics.
 fn process() -> u32 {
     if cfg!(target_family = "wasm") {
         0

@@ -1,4 +1,4 @@
-//! What went wrong, as a code that a program can act on and a text for its log.
+//! Errors, as a code that a program can act on and a text for its log.
 
 use alphorn_bls::{BlsError, KeyTableError, RegistryError, SumError};
 use alphorn_rlnc::HeaderError;
@@ -13,19 +13,19 @@ use thiserror::Error as ThisError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Code {
-    /// An argument is out of its range: a mistake of the caller.
+    /// An argument is out of range: a mistake by the caller.
     Argument = 1,
-    /// Bytes are no key, signature, proof, header or piece.
+    /// The bytes are not a valid key, signature, proof, header or piece.
     Decode = 2,
-    /// A signature or proof does not hold.
+    /// A signature or proof does not verify.
     Invalid = 3,
-    /// The store of marks gives out no permit, or the key cannot sign there.
+    /// The store of marks refuses a permit, or the key cannot sign there.
     Refused = 4,
-    /// The computation was asked to end.
+    /// The computation was asked to stop.
     Stopped = 5,
-    /// The file system refused.
+    /// The file system returned an error.
     Io = 6,
-    /// More is needed before this can be done: pieces of a broadcast are missing.
+    /// More input is needed first: pieces of a broadcast are missing.
     Incomplete = 7,
 }
 
@@ -38,7 +38,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with a text.
+    /// Creates an error with a text.
     pub fn new(code: Code, message: impl ToString) -> Error {
         Error {
             code,
@@ -46,7 +46,7 @@ impl Error {
         }
     }
 
-    /// A length that is not the one that is expected.
+    /// An unexpected length.
     pub(crate) fn length(what: &str, got: usize, want: impl ToString) -> Error {
         let want = want.to_string();
         Error::new(
@@ -55,13 +55,13 @@ impl Error {
         )
     }
 
-    /// What to do about it.
+    /// The code.
     pub fn code(&self) -> Code {
         self.code
     }
 }
 
-/// All errors of a type have one code.
+/// Maps all errors of a type to one code.
 macro_rules! coded {
     ($($error:ty => $code:expr),* $(,)?) => {$(
         impl From<$error> for Error {

@@ -1,20 +1,20 @@
 //! Keys, votes, committees, proofs and coded broadcast as plain bytes, for callers in other languages.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`bls`] | secret keys, signatures and proofs of possession of BLS12-381 |
 //! | [`committees`] | registries, sums of keys, collections of committees |
-//! | [`xmss`] | one-time keys, the marks that give out permits, signatures |
+//! | [`xmss`] | one-time keys, the marks that issue permits, signatures |
 //! | [`proofs`] | proofs that many XMSS keys signed, merged to one |
 //! | [`broadcast`] | payloads in pieces that every relay can verify |
 //!
-//! This is the safe layer under the bindings: the C library, and what else is for callers
-//! in other languages, only converts arguments and errors. Whatever comes in is bytes and numbers that nobody has
-//! checked; whatever is wrong with them is an [`Error`] with a [`Code`], and never a panic. Lists of
-//! equal items are concatenated: n keys of 48 bytes are 48 n bytes.
+//! This is the safe layer under the bindings: the C library, and any other interface for callers in other
+//! languages, only converts arguments and errors. All input is unchecked bytes and numbers. Anything wrong with
+//! them yields an [`Error`] with a [`Code`], never a panic. Lists of equal items are concatenated: n keys of 48
+//! bytes are 48 n bytes.
 //!
-//! Objects hold the [`Context`] that they were made with, so they may outlive the caller's own. All of
-//! them may be used by several threads at once, except where `&mut` says otherwise.
+//! Objects keep the [`Context`] that they were made with, so they may outlive the caller's own. All of them may
+//! be used by several threads at once, except where `&mut` says otherwise.
 #![forbid(unsafe_code)]
 
 pub mod bls;
@@ -29,7 +29,7 @@ pub use alphorn_exec::{Stop, Watch};
 pub use context::{Context, THREADS_MAX};
 pub use error::{Code, Error};
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

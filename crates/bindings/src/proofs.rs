@@ -10,17 +10,17 @@ use crate::context::watched;
 use crate::xmss::{digest, public_key_bytes, signature_bytes};
 use crate::{Code, Context, Error};
 
-/// Proofs that one call merges at most.
+/// Maximum number of proofs merged by one call.
 pub const PARTS_MAX: usize = 64;
 
-/// The keys of a committee, with the commitment to them that provers and verifiers share.
+/// The keys of a committee, and the commitment to them that provers and verifiers share.
 pub struct Members {
     context: Context,
     proofs: Proofs,
     registry: ProofRegistry,
 }
 
-/// A proof with the members who signed, as it is merged.
+/// A proof and the members who signed, as input to a merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// ⌈n/8⌉ bytes: bit i mod 8 of byte i / 8 is set if position i signed.
@@ -29,10 +29,10 @@ pub struct Part<'a> {
     pub proof: &'a [u8],
 }
 
-/// The preset with a number: 1 `fast`, whose proofs can be merged, 2 `small`.
+/// The preset with this number: 1 `fast`, whose proofs can be merged, 2 `small`.
 ///
 /// # Errors
-/// [`Code::Argument`] for another number.
+/// [`Code::Argument`] for any other number.
 pub fn preset_of(number: u32) -> Result<Preset, Error> {
     let found = PRESETS.into_iter().find(|preset| preset.id == number);
     found.ok_or_else(|| {
@@ -42,12 +42,12 @@ pub fn preset_of(number: u32) -> Result<Preset, Error> {
 }
 
 impl Members {
-    /// The keys of a committee of a set, one after the other, in the order of their positions. `number`
-    /// tells the committees of an epoch apart: a proof for one is none for another.
+    /// The keys of a committee of a set, concatenated in order of their positions. `number` distinguishes the
+    /// committees of an epoch: a proof for one is not valid for another.
     ///
     /// # Errors
-    /// [`Code::Argument`] for another length, more keys than a proof has room for or a number that is not
-    /// below p = 2^31 − 2^24 + 1, [`Code::Decode`] for a key that does not decode.
+    /// [`Code::Argument`] for a wrong length, more keys than a proof has room for or a number that is not below
+    /// p = 2^31 − 2^24 + 1, [`Code::Decode`] for a key that does not decode.
     pub fn new(
         context: &Context,
         set: Set,
@@ -82,22 +82,22 @@ impl Members {
         self.registry.len()
     }
 
-    /// Whether there is no key; there always is one.
+    /// Returns whether there are no keys; there is always at least one.
     pub fn is_empty(&self) -> bool {
         self.registry.is_empty()
     }
 
-    /// Signatures that one proof takes at most.
+    /// Maximum number of signatures in one proof.
     pub fn signatures_max(&self) -> usize {
         self.proofs.signatures_max()
     }
 
-    /// Signatures at most of a proof that can be merged.
+    /// Maximum number of signatures in a proof that can be merged.
     pub fn mergeable_max(&self) -> usize {
         self.proofs.mergeable_max()
     }
 
-    /// Bytes of a proof of so many signatures at most, or of a merge for none.
+    /// Maximum size in bytes of a proof of this many signatures, or of a merge for `None`.
     pub fn proof_bytes_max(&self, signatures: Option<usize>) -> usize {
         match signatures {
             Some(signatures) => {
@@ -109,12 +109,12 @@ impl Members {
         }
     }
 
-    /// Proves that members signed a message in a slot: `positions` ascend, `signatures` are theirs one
-    /// after the other.
+    /// Proves that members signed a message in a slot. `positions` ascend, and `signatures` are theirs,
+    /// concatenated.
     ///
     /// # Errors
-    /// [`Code::Argument`] for positions or lengths that do not fit, [`Code::Decode`] and
-    /// [`Code::Invalid`] for signatures that do not, [`Code::Stopped`].
+    /// [`Code::Argument`] for positions or lengths that do not fit, [`Code::Decode`] and [`Code::Invalid`] for
+    /// bad signatures, [`Code::Stopped`].
     pub fn prove(
         &self,
         slot: u32,
@@ -147,12 +147,12 @@ impl Members {
         Ok((self.proofs).prove(exec, &self.registry, slot, message, &signed)?)
     }
 
-    /// Merges proofs of one slot and message to one proof of all their signers, who may overlap. The
-    /// first merge of a process takes some seconds more.
+    /// Merges proofs of one slot and message into one proof of all their signers, who may overlap. The first
+    /// merge of a process takes some seconds longer.
     ///
     /// # Errors
-    /// [`Code::Argument`] for no part, more than [`PARTS_MAX`], or signers that do not fit;
-    /// [`Code::Decode`] and [`Code::Invalid`] for a part that is no proof; [`Code::Stopped`].
+    /// [`Code::Argument`] for no parts, more than [`PARTS_MAX`], or signers that do not fit; [`Code::Decode`]
+    /// and [`Code::Invalid`] for a part that is not a proof; [`Code::Stopped`].
     pub fn merge(
         &self,
         slot: u32,
@@ -178,10 +178,10 @@ impl Members {
         Ok((self.proofs).merge(exec, &self.registry, slot, message, &parts)?)
     }
 
-    /// Verifies a proof, merged or not, that exactly the signers signed the message in the slot.
+    /// Verifies a proof, merged or not, that exactly these signers signed the message in the slot.
     ///
     /// # Errors
-    /// [`Code::Invalid`] if it does not hold, [`Code::Decode`] for bytes that are no proof,
+    /// [`Code::Invalid`] if it does not verify, [`Code::Decode`] if the bytes are not a proof,
     /// [`Code::Argument`] for signers or a message that do not fit.
     pub fn verify(
         &self,

@@ -1,5 +1,5 @@
-//! One-time keys under a hash tree: a key signs only with a permit, and a store of marks gives out one
-//! permit for each slot and role, once it is on the disk.
+//! One-time keys under a hash tree. A key signs only with a permit, and a store of marks issues one permit per
+//! slot and role, once the mark is on disk.
 
 use std::path::Path;
 
@@ -16,18 +16,18 @@ pub use alphorn_xmss::{Purpose, Set};
 use crate::context::watched;
 use crate::{Code, Context, Error};
 
-/// Bytes of a message: a digest.
+/// Size of a message in bytes: a digest.
 pub const MESSAGE_BYTES: usize = 32;
-/// Bytes of the seed that a key is made from.
+/// Size in bytes of the seed that a key is derived from.
 pub const SEED_BYTES: usize = 32;
 
-/// The one validator that a store of marks is of: here a store belongs to a key.
+/// The only validator in a store of marks: here a store belongs to one key.
 const OWNER: Validator = Validator(0);
 
-/// The set with a number: 1 `prod`, 2 `test` (of no security), 3 `compact`.
+/// The set with this number: 1 `prod`, 2 `test` (no security), 3 `compact`.
 ///
 /// # Errors
-/// [`Code::Argument`] for another number.
+/// [`Code::Argument`] for any other number.
 pub fn set_of(number: u32) -> Result<Set, Error> {
     let found = Set::ALL.into_iter().find(|set| *set as u32 == number);
     found.ok_or_else(|| {
@@ -36,13 +36,13 @@ pub fn set_of(number: u32) -> Result<Set, Error> {
     })
 }
 
-/// The message of bytes.
+/// Converts bytes to a message.
 pub(crate) fn digest(message: &[u8]) -> Result<&[u8; MESSAGE_BYTES], Error> {
     let found = message.try_into();
     found.map_err(|_| Error::length("message", message.len(), MESSAGE_BYTES))
 }
 
-/// The role with a number: 0 a vote, 1 to 7 duties.
+/// The role with this number: 0 a vote, 1 to 7 duties.
 fn role_of(number: u8) -> Result<Role, Error> {
     Role::from_u8(number).ok_or_else(|| {
         let message = format!("role {number}, must be below {}", Role::ALL.len());
@@ -50,17 +50,17 @@ fn role_of(number: u8) -> Result<Role, Error> {
     })
 }
 
-/// Bytes of a signature of a set.
+/// Size in bytes of a signature of a set.
 pub fn signature_bytes(set: Set) -> usize {
     set.params().signature_bytes
 }
 
-/// Bytes of a public key of a set.
+/// Size in bytes of a public key of a set.
 pub fn public_key_bytes(set: Set) -> usize {
     set.params().public_key_bytes
 }
 
-/// Refuses a key that its files could not hold, before the hours that it takes.
+/// Rejects a key that its files could not hold, before spending the hours that it takes to generate.
 fn check_range(active: &std::ops::Range<u64>) -> Result<(), Error> {
     let count = active.end.saturating_sub(active.start);
     if count <= FILE_INDICES_MAX {
@@ -77,13 +77,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// Makes the key of a secret seed, active for the indices `start..end`: slots of a key for votes,
-    /// eight times the slot of a key for duties. Its time grows with the range. `watch` hears no steps
-    /// and may stop it. One seed is one key, of one purpose and one range: never make one for votes and
-    /// one for duties from the same seed, they would use one index twice.
+    /// Generates the key of a secret seed, active for the indices `start..end`: slots for a vote key, eight
+    /// times the slot for a duty key. The time grows with the range. `watch` is not notified of steps but may
+    /// stop it. One seed makes one key, with one purpose and one range. Never derive a vote key and a duty key
+    /// from the same seed: they would use the same index twice.
     ///
     /// # Errors
-    /// [`Code::Argument`] for a seed of another length, an empty range or one beyond the set's lifetime;
+    /// [`Code::Argument`] for a seed of the wrong length, an empty range or one beyond the set's lifetime;
     /// [`Code::Stopped`].
     pub fn generate(
         context: &Context,
@@ -105,7 +105,7 @@ impl Key {
         Ok(Key::of(context, key))
     }
 
-    /// The key of a validator that everyone can compute: for tests and devnets.
+    /// The key of a validator that anyone can compute: for tests and devnets.
     ///
     /// # Errors
     /// [`Code::Argument`] as for [`Key::generate`].
@@ -121,8 +121,8 @@ impl Key {
         Ok(Key::of(context, key))
     }
 
-    /// The key of its two files, as [`Key::secret_file`] and [`Key::tree_file`] give them. A tree file that
-    /// was changed gives another public key: compare it with the one that is known.
+    /// Loads a key from its two files, as returned by [`Key::secret_file`] and [`Key::tree_file`]. A modified
+    /// tree file gives another public key, so compare it with the known one.
     ///
     /// # Errors
     /// [`Code::Decode`].
@@ -136,12 +136,12 @@ impl Key {
         Key { context, key }
     }
 
-    /// The content of the secret file: the seed and what it is for. Anyone who reads it can sign.
+    /// The content of the secret file: the seed and its purpose. Anyone who reads it can sign.
     pub fn secret_file(&self) -> Zeroizing<Vec<u8>> {
         self.key.to_secret_file()
     }
 
-    /// The content of the tree file, which is no secret: with it a start needs no second generation.
+    /// The content of the tree file, which is not secret: with it a restart needs no second generation.
     pub fn tree_file(&self) -> Vec<u8> {
         self.key.to_tree_file()
     }
@@ -156,15 +156,15 @@ impl Key {
         self.key.public_key().set()
     }
 
-    /// The slots in which it can sign.
+    /// The slots in which the key can sign.
     pub fn slots(&self) -> std::ops::Range<u64> {
         self.key.slots()
     }
 
-    /// Makes the one signature that the permit allows; the permit is spent whatever comes of it.
+    /// Makes the one signature that the permit allows; the permit is spent whatever the outcome.
     ///
     /// # Errors
-    /// [`Code::Refused`] for a permit of another key, of a role that the key is not for, or of a slot in
+    /// [`Code::Refused`] for a permit of another key, for a role that the key does not have, or for a slot in
     /// which it is not active.
     pub fn sign(&self, permit: Permit) -> Result<Vec<u8>, Error> {
         if permit.key != KeyName::from(self.key.public_key()) {
@@ -190,13 +190,12 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Makes the file of a key that signs nothing below slot `floor`. A key that was restored from a
-    /// backup needs a floor above every slot in which it ever signed. `state` is a folder of this user
-    /// with a second mark, so that a copy of the first one is found out; without it nothing protects
-    /// from copies.
+    /// Creates the file of a key that signs nothing below slot `floor`. A key restored from a backup needs a
+    /// floor above every slot in which it ever signed. `state` is a folder of this user with a second mark, by
+    /// which a copy of the first one is detected; without it nothing protects against copies.
     ///
     /// # Errors
-    /// [`Code::Io`]; [`Code::Refused`] if there is such a file, or another process has it open.
+    /// [`Code::Io`]; [`Code::Refused`] if the file already exists, or another process has it open.
     pub fn create(
         path: &Path,
         state: Option<&Path>,
@@ -211,20 +210,20 @@ impl Marks {
     /// Opens the file of a key.
     ///
     /// # Errors
-    /// [`Code::Io`], [`Code::Decode`] for a damaged file or that of another key, [`Code::Refused`] if
-    /// another process has it open, or it was put back or copied.
+    /// [`Code::Io`], [`Code::Decode`] for a damaged file or that of another key, [`Code::Refused`] if another
+    /// process has it open, or it was restored or copied.
     pub fn open(path: &Path, state: Option<&Path>, key: &Key) -> Result<Marks, Error> {
         let key = KeyName::from(key.key.public_key());
         let store = FileWatermark::open(path, state, OWNER, key)?;
         Ok(Marks { store, key })
     }
 
-    /// The permit to sign a message in a slot, once the mark is on the disk. Slots ascend; the last one
-    /// is given out again for the same message. Role 0 is a vote, 1 to 7 are duties.
+    /// Issues the permit to sign a message in a slot, once the mark is on disk. Slots ascend; the last one is
+    /// issued again for the same message. Role 0 is a vote, 1 to 7 are duties.
     ///
     /// # Errors
-    /// [`Code::Refused`] for a slot that was used, [`Code::Argument`] for a message that is not 32 bytes
-    /// long or an unknown role.
+    /// [`Code::Refused`] for a used slot, [`Code::Argument`] for a message that is not 32 bytes long or an
+    /// unknown role.
     pub fn reserve(&self, slot: u64, role: u8, message: &[u8]) -> Result<Permit, Error> {
         let item = SignItem::new(OWNER, role_of(role)?, *digest(message)?);
         let reservation = self.store.reserve(Slot(slot), &item)?;
@@ -232,10 +231,10 @@ impl Marks {
         Ok(Permit { reservation, key })
     }
 
-    /// The least slot that is free in a role.
+    /// The lowest free slot of a role.
     ///
     /// # Errors
-    /// [`Code::Argument`] for an unknown role, [`Code::Refused`] after a write that failed.
+    /// [`Code::Argument`] for an unknown role, [`Code::Refused`] after a failed write.
     pub fn slot_next(&self, role: u8) -> Result<u64, Error> {
         let next = self.store.slot_next(role_of(role)?);
         let next = next.ok_or_else(|| {
@@ -248,10 +247,10 @@ impl Marks {
     }
 }
 
-/// A signature with what it is said to sign.
+/// A signature with its claimed key, index and message.
 #[derive(Clone, Copy, Debug)]
 pub struct Vote<'a> {
-    /// Whose: the bytes of a public key.
+    /// The bytes of the signer's public key.
     pub public_key: &'a [u8],
     /// The one-time index: the slot, for votes.
     pub index: u32,
@@ -261,7 +260,7 @@ pub struct Vote<'a> {
     pub signature: &'a [u8],
 }
 
-/// Whether each signature holds; one that does not decode does not.
+/// Returns whether each signature verifies; one that does not decode does not.
 pub fn verify(context: &Context, set: Set, votes: &[Vote<'_>]) -> Vec<bool> {
     let decoded: Vec<Option<_>> = votes.iter().map(|vote| decode(set, vote)).collect();
     let whole = || decoded.iter().flatten();

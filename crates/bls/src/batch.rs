@@ -1,4 +1,4 @@
-//! Batch verification by a random linear combination, and the exact location of bad items.
+//! Batch verification by a random linear combination, and exact location of bad items.
 //!
 //! The argument is in [`crate::lecture`].
 
@@ -20,13 +20,13 @@ use crate::rlc::{Rlc, RlcBits, WeightStream};
 use crate::subgroup::vartime_checked_sum;
 use crate::weighted::{vartime_weighted_sum, vartime_weighted_sums};
 
-/// Relative cost of a Miller loop and of a final exponentiation (microseconds on a 4 GHz Zen 5,
-/// blst 0.3.17); only their ratio matters, for the stop rule of [`Batch::locate`]. Items alone are blst's, too; a test of
-/// many messages costs less in lanes, and the rule then ends the tests earlier than it need.
+/// Relative cost of a Miller loop and of a final exponentiation (microseconds on a 4 GHz Zen 5, blst 0.3.17).
+/// Only their ratio matters, for the stop rule of [`Batch::locate`]. Single items are verified by blst too. A
+/// test of many messages is cheaper in lanes, so the rule then stops testing earlier than necessary.
 const MILLER_COST: u64 = 126;
 const FINAL_EXP_COST: u64 = 256;
-/// Points below which a sum is not worth a second thread, and above which a request to stop would
-/// wait too long for its end: 1,024 points are 9 ms on a 4 GHz Zen 5.
+/// Points below which a sum is not worth a second thread, and points above which a stop request would wait too
+/// long for it to finish: 1,024 points take 9 ms on a 4 GHz Zen 5.
 const SUM_POINTS: (usize, usize) = (64, 1024);
 
 /// One claim of a batch: `signature` is valid for `message` under `key`.
@@ -40,31 +40,32 @@ pub struct SignatureSet<'a> {
     pub signature: Signature,
 }
 
-/// Whether every claim holds; true for an empty batch, false if `exec` was asked to end.
+/// Returns whether every claim holds. True for an empty batch, false if `exec` was asked to stop.
 ///
-/// A false claim survives with probability at most 1 / (2^bits - 1), the bits of `rlc`: no weight is zero.
+/// A false claim passes with probability at most 1 / (2^bits - 1), with the bits of `rlc`, since no weight is
+/// zero.
 pub fn verify_sets(sets: &[SignatureSet<'_>], rlc: &Rlc, exec: Exec<'_>) -> bool {
     let sets: Vec<_> = sets.iter().copied().map(Some).collect();
     Batch::new(&sets, rlc, exec).check_all(exec)
 }
 
-/// What [`Batch::locate`] found and what it took.
+/// Result of [`Batch::locate`] and the work it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located {
     /// Indices of the bad items, ascending.
     pub bad: Vec<usize>,
-    /// Tests made: products with one final exponentiation each.
+    /// Number of tests: products with one final exponentiation each.
     pub tests: usize,
     /// Miller loops in these tests.
     pub miller_loops: usize,
 }
 
-/// A batch whose points are decoded and whose weights are drawn, ready for tests of any part.
+/// A batch with decoded points and drawn weights, ready for tests of any part of it.
 ///
-/// The items stand in a tree: ordered by message, and shuffled inside a message by the secret, so
-/// that nobody can place bad items where they cost most.
+/// The items form a tree. They are ordered by message and shuffled by the secret within a message, so that an
+/// attacker cannot position bad items where they cost most.
 pub struct Batch {
-    /// Items that are bad without a test: not decodable, or with an infinite key or signature.
+    /// Items that are bad without a test: undecodable, or with a key or signature at infinity.
     refused: Vec<usize>,
     /// Caller's index of each tree position.
     index: Vec<usize>,
@@ -80,15 +81,15 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Prepares a batch; `None` stands for an item that did not decode and is bad in every test.
+    /// Prepares a batch. `None` stands for an item that did not decode and is bad in every test.
     ///
-    /// Items with a signature at infinity are bad too, and are taken out here, before the
-    /// combination: both sides of such an item could vanish from it unseen.
+    /// Items with a signature at infinity are bad too. They are removed here, before the combination, because
+    /// both sides of such an item could vanish from it unnoticed.
     pub fn new(sets: &[Option<SignatureSet<'_>>], rlc: &Rlc, exec: Exec<'_>) -> Batch {
         Batch::with_tag(sets, SIGNATURE_DST, rlc, exec)
     }
 
-    /// As [`Batch::new`] for signatures with another domain separation tag.
+    /// Like [`Batch::new`], for signatures with another domain separation tag.
     pub(crate) fn with_tag(
         sets: &[Option<SignatureSet<'_>>],
         dst: &[u8],
@@ -148,31 +149,31 @@ impl Batch {
         stream.push_weight(&mut self.weights);
     }
 
-    /// Number of items, refused ones included.
+    /// Number of items, including refused ones.
     pub(crate) fn len(&self) -> usize {
         self.total
     }
 
-    /// The signatures that are tested, each with its item.
+    /// The signatures under test, each with its item.
     pub(crate) fn signatures(&self) -> impl Iterator<Item = (usize, &G2Affine)> {
         self.index.iter().copied().zip(&self.signatures)
     }
 
-    /// Number of different messages.
+    /// Number of distinct messages.
     pub(crate) fn message_count(&self) -> usize {
         self.hashes.len()
     }
 
-    /// Whether every item is good; false if `exec` was asked to end.
+    /// Returns whether every item is good; false if `exec` was asked to stop.
     pub fn check_all(&self, exec: Exec<'_>) -> bool {
         let holds = || self.root_value(exec).is_some_and(Gt::is_one);
         self.refused.is_empty() && (self.index.is_empty() || holds())
     }
 
-    /// Whether every item with an index in `range` is good; false if `exec` was asked to end.
+    /// Returns whether every item with an index in `range` is good; false if `exec` was asked to stop.
     ///
     /// # Panics
-    /// If the range passes the end of the batch.
+    /// If the range extends past the end of the batch.
     pub fn check(&self, range: Range<usize>, exec: Exec<'_>) -> bool {
         assert!(
             range.end <= self.total,
@@ -190,7 +191,7 @@ impl Batch {
         part.index.is_empty() || value().is_some_and(|value| value.is_one())
     }
 
-    /// The items at some tree positions, with their weights.
+    /// The items at the tree positions to keep, with their weights.
     fn part(&self, keep: impl Fn(usize) -> bool) -> Batch {
         let kept: Vec<usize> = (0..self.index.len())
             .filter(|&position| keep(position))
@@ -218,7 +219,7 @@ impl Batch {
         &self.weights[range.start * bytes..range.end * bytes]
     }
 
-    /// The value of all items. It is made outside of the cell: a thread of the pool that waits for a part of it may
+    /// The value of all items. It is computed outside the cell: a pool thread that waits for a part of it may
     /// steal another check of this batch, which would enter the cell again.
     fn root_value(&self, exec: Exec<'_>) -> Option<&Gt> {
         if self.root.get().is_none() {
@@ -228,7 +229,7 @@ impl Batch {
         self.root.get()
     }
 
-    /// Ranges of equal message inside a range of tree positions.
+    /// Ranges of equal messages within a range of tree positions.
     fn groups(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut from = range.start;
         self.message[range].chunk_by(|a, b| a == b).map(move |run| {
@@ -238,8 +239,8 @@ impl Batch {
         })
     }
 
-    /// f(range) in GT: one exactly if the weighted combination of the range holds; none under a task that was asked to
-    /// end, whose parts are left out.
+    /// f(range) in GT: one exactly if the weighted combination of the range holds. `None` if the task was asked
+    /// to stop, because parts are then missing.
     fn value(&self, range: Range<usize>, exec: Exec<'_>) -> Option<Gt> {
         let (pairs, signature) = exec.join(
             || self.pairs(range.clone(), exec),
@@ -263,7 +264,7 @@ impl Batch {
         product(pairs, signature, exec)
     }
 
-    /// The weighted keys of each message in a range, and the message's hash.
+    /// The weighted keys of each message in a range, and the hash of the message.
     fn pairs(&self, range: Range<usize>, exec: Exec<'_>) -> Vec<(G1Affine, G2Affine)> {
         let groups: Vec<Range<usize>> = self.groups(range).collect();
         let (keys, weights) = (&self.keys, &self.weights);
@@ -274,11 +275,11 @@ impl Batch {
         keys.into_iter().zip(hashes).collect()
     }
 
-    /// Makes the value of all items of a batch whose signatures are only known to be on the curve, unless some are
-    /// outside the subgroup: then these items.
+    /// Computes the value of all items of a batch whose signatures are only known to be on the curve. If some
+    /// are outside the subgroup, returns these items instead.
     ///
-    /// The weights' bits serve both tests ([`crate::lecture`], section 5). Under a task that was asked to end no item
-    /// is named, and nothing is known of any.
+    /// The bits of the weights serve both tests ([`crate::lecture`], section 5). If the task was asked to stop,
+    /// no item is returned and nothing is known about any.
     pub(crate) fn check_subgroup_and_all(&self, exec: Exec<'_>) -> Vec<usize> {
         let count = self.index.len();
         let (pairs, signature) = exec.join(
@@ -320,12 +321,12 @@ impl Batch {
             .collect()
     }
 
-    /// Exactly the bad items, found by values in GT.
+    /// Finds exactly the bad items, using values in GT.
     ///
-    /// One test of half a node's items gives the values of both halves, because the value of the
-    /// node is their product. Falls back to verifying the items that are left one by one when the
-    /// tests cost more than a tenth of that (a batch of many messages with many bad items). If `exec` was asked to end
-    /// some may be missing.
+    /// One test of half of a node's items gives the values of both halves, because the value of the node is
+    /// their product. Falls back to verifying the remaining items one by one when the tests cost more than a
+    /// tenth of that (a batch of many messages with many bad items). If `exec` was asked to stop, some may be
+    /// missing.
     pub fn locate(&self, exec: Exec<'_>) -> Located {
         let mut search = Search {
             batch: self,
@@ -341,7 +342,7 @@ impl Batch {
         found
     }
 
-    /// Verifies the item at a tree position alone, without weights.
+    /// Verifies the item at a tree position on its own, without weights.
     fn verify_alone(&self, position: usize) -> bool {
         core_verify(
             &self.keys[position],
@@ -351,7 +352,7 @@ impl Batch {
     }
 }
 
-/// The product of the pairings of the pairs and of (-g1, `signature`); none if the task was asked to end.
+/// The product of the pairings of `pairs` and of (-g1, `signature`); `None` if the task was asked to stop.
 fn product(
     mut pairs: Vec<(G1Affine, G2Affine)>,
     signature: G2Affine,
@@ -359,7 +360,7 @@ fn product(
 ) -> Option<Gt> {
     pairs.push((g1::generator().neg(), signature));
     let product = miller_product(&pairs, exec);
-    // Asked last: a flag that was up at any time before is up now.
+    // Checked last: if the flag was set at any time before, it is still set now.
     (!exec.stopped()).then(|| product.final_exp())
 }
 
@@ -386,7 +387,7 @@ fn batch_digest(
     hasher.finalize().into()
 }
 
-/// A node of the tree whose value is known and not one.
+/// A tree node whose value is known and is not one.
 struct Node {
     range: Range<usize>,
     value: Gt,
@@ -396,7 +397,7 @@ struct Node {
 struct Search<'a> {
     batch: &'a Batch,
     exec: Exec<'a>,
-    /// Cost of the tests behind the first one.
+    /// Cost of the tests after the first one.
     spent: u64,
     /// Items whose verdict is known.
     decided: u64,
@@ -416,8 +417,8 @@ impl Search<'_> {
         let mut open = Vec::new();
         self.settle(Node { range: 0..n, value }, &mut open);
         let single = 2 * MILLER_COST + FINAL_EXP_COST;
-        // Depth first, so that decisions keep pace with tests: with one message the tests never
-        // outnumber the decided items by more than the depth, and the rule never applies.
+        // Depth first, so that decisions keep pace with tests. With one message the number of tests never
+        // exceeds the number of decided items by more than the depth, and the rule never applies.
         let slack = single * (n as u64 / 10).max(u64::from(n.ilog2()) + 1);
         while let Some(node) = open.pop() {
             if self.spent > slack + single * self.decided {
@@ -449,7 +450,7 @@ impl Search<'_> {
         self.finish_one_by_one(open);
     }
 
-    /// Counts a test of a range; returns its cost.
+    /// Counts a test of a range and returns its cost.
     fn count(&mut self, range: &Range<usize>) -> u64 {
         let miller_loops = self.batch.groups(range.clone()).count() + 1;
         self.found.tests += 1;
@@ -457,7 +458,7 @@ impl Search<'_> {
         miller_loops as u64 * MILLER_COST + FINAL_EXP_COST
     }
 
-    /// Decides a node that is good or a leaf, keeps any other open.
+    /// Decides a node that is good or a leaf; keeps any other node open.
     fn settle(&mut self, node: Node, open: &mut Vec<Node>) {
         if node.value.is_one() {
             self.decided += node.range.len() as u64;
@@ -490,7 +491,7 @@ mod tests {
     use crate::interop::InteropKey;
     use crate::rlc::RlcBits;
 
-    /// The claims of interop keys 0 .. n on one message.
+    /// The claims of interop keys 0 to n - 1 on one message.
     fn claims(n: u64) -> Vec<SignatureSet<'static>> {
         let claim = |i| {
             let secret = InteropKey::new(i).to_secret_key();
@@ -508,8 +509,8 @@ mod tests {
         Batch::new(&sets, rlc, Exec::serial())
     }
 
-    /// Two errors that cancel under weights which the attacker knows: those of the batch before the
-    /// signatures were changed. Nothing here is secret, so only the digest can save the verdict.
+    /// Two errors that cancel under weights known to the attacker, namely those of the batch before the
+    /// signatures were changed. Nothing here is secret, so only the digest protects the verdict.
     #[test]
     fn trap_09_errors_made_for_the_weights_of_other_signatures_are_found() {
         let rlc = Rlc::reproducible();
@@ -521,7 +522,7 @@ mod tests {
             honest.weights_of(position..position + 1)
         };
         let error = g2::mul(sets[3].signature.point(), &[5], 8);
-        // Item 0 gets weight 2 times the error, item 2 takes weight 0 times the error away.
+        // Weight 2 times the error is added to item 0, weight 0 times the error is subtracted from item 2.
         let errors = [
             (0, g2::mul(&error, weight(2), 128)),
             (2, g2::mul(&error, weight(0), 128).neg()),

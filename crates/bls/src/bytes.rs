@@ -1,7 +1,7 @@
-//! The same functions on bytes: what test vectors and foreign callers hold.
+//! The same functions on bytes, as used by test vectors and foreign callers.
 //!
-//! Verifications answer `false` for anything that does not decode, as the consensus specifications
-//! define them; functions with a result say what is wrong.
+//! Verification returns `false` for anything that does not decode, as the consensus specifications define it.
+//! Functions that return a `Result` report what is wrong.
 
 use alphorn_exec::Exec;
 
@@ -20,7 +20,7 @@ fn decode_keys(keys: &[impl AsRef<[u8]>]) -> Result<Vec<PublicKey>, DecodeError>
 /// The public key of a 32-byte big-endian secret key.
 ///
 /// # Errors
-/// A secret key of wrong length, zero, or not below the group order.
+/// If the secret key has the wrong length, is zero, or is not below the group order.
 pub fn public_key(secret_key: &[u8]) -> Result<[u8; PUBLIC_KEY_BYTES], BlsError> {
     Ok(SecretKey::from_bytes(secret_key)?.public_key().to_bytes())
 }
@@ -47,7 +47,7 @@ pub fn verify(public_key: &[u8], message: &[u8], signature: &[u8]) -> bool {
 /// Sums signatures.
 ///
 /// # Errors
-/// [`BlsError::Empty`] for none; [`BlsError::Decode`] if one does not decode.
+/// [`BlsError::Empty`] if there are none; [`BlsError::Decode`] if one does not decode.
 pub fn aggregate(signatures: &[impl AsRef<[u8]>]) -> Result<[u8; SIGNATURE_BYTES], BlsError> {
     let decoded: Result<Vec<_>, _> = signatures
         .iter()
@@ -59,7 +59,7 @@ pub fn aggregate(signatures: &[impl AsRef<[u8]>]) -> Result<[u8; SIGNATURE_BYTES
 /// Sums public keys.
 ///
 /// # Errors
-/// [`BlsError::Empty`] for none; [`BlsError::Decode`] if one does not decode or all cancel.
+/// [`BlsError::Empty`] if there are none; [`BlsError::Decode`] if one does not decode or the keys cancel.
 pub fn aggregate_public_keys(
     keys: &[impl AsRef<[u8]>],
 ) -> Result<[u8; PUBLIC_KEY_BYTES], BlsError> {
@@ -91,7 +91,7 @@ pub fn fast_aggregate_verify(
     }
 }
 
-/// As [`fast_aggregate_verify`], and true for no keys with the signature at infinity.
+/// Like [`fast_aggregate_verify`], but also true for no keys with the signature at infinity.
 pub fn eth_fast_aggregate_verify(
     public_keys: &[impl AsRef<[u8]>],
     message: &[u8],
@@ -103,7 +103,7 @@ pub fn eth_fast_aggregate_verify(
     }
 }
 
-/// Verifies signatures of one key each in one test; false for unequal lengths, true for none.
+/// Verifies signatures of one key each in one test. False for unequal lengths, true for an empty list.
 pub fn batch_verify(
     public_keys: &[impl AsRef<[u8]>],
     messages: &[impl AsRef<[u8]>],

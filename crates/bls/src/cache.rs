@@ -1,20 +1,20 @@
-//! The key cache `keys.cache`: a registry's keys uncompressed, so that a start takes a fraction of a
-//! second instead of half a minute of square roots and subgroup checks.
+//! The key cache `keys.cache`: the keys of a registry in uncompressed form, so that startup takes a fraction of
+//! a second instead of half a minute of square roots and subgroup checks.
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 8 | magic `ALPHKEYS` |
 //! | 4 | version, u32 little-endian |
 //! | 8 | number of keys, u64 little-endian |
-//! | 32 | SHA-256 of the concatenated compressed keys: which registry this is |
+//! | 32 | SHA-256 of the concatenated compressed keys: identifies the registry |
 //! | 96 each | x and y, big-endian |
-//! | 32 | SHA-256 of all before |
+//! | 32 | SHA-256 of everything before |
 //!
-//! The file is an optimisation and not a source of truth: whatever is wrong with it, it is not
-//! loaded, and the caller rebuilds it. Nor is it trusted: the records are compressed and hashed again,
-//! and the result must be the digest that the caller names. A record on the curve is determined by its
-//! compressed form, so the keys are those of the registry, subgroup membership and proof of possession
-//! included, whoever wrote the file. The checksum tells damage from a file of another registry.
+//! The file is an optimisation, not a source of truth. If anything is wrong with it, it is not loaded and the
+//! caller rebuilds it. It is not trusted either: the records are compressed and hashed again, and the result
+//! must be the digest that the caller passes. A record on the curve is determined by its compressed form, so
+//! the keys are those of the registry, including subgroup membership and proof of possession, regardless of who
+//! wrote the file. The checksum distinguishes damage from a file of another registry.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -37,19 +37,19 @@ const RECORD_BYTES: usize = g1::UNCOMPRESSED_BYTES;
 /// Records decoded by one task of a pool.
 const RECORDS_PER_TASK: usize = 1024;
 
-/// Why a cache file is not loaded; every reason means: rebuild it.
+/// Why a cache file is not loaded. In every case the caller should rebuild it.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// The file cannot be read or written.
     #[error("the key cache cannot be read or written: {0}")]
     Io(#[from] io::Error),
-    /// It is no key cache of this version.
+    /// Not a key cache of this version.
     #[error("no key cache of version {VERSION}")]
     Format,
     /// Its header or its records belong to another registry.
     #[error("the key cache belongs to another registry")]
     OtherRegistry,
-    /// Its length is not that of its number of keys.
+    /// The length does not match the number of keys.
     #[error("the key cache has {got} bytes, {expected} belong to its count of keys")]
     Length {
         /// Bytes found.
@@ -57,10 +57,10 @@ pub enum CacheError {
         /// Bytes expected.
         expected: u64,
     },
-    /// The checksum does not fit.
+    /// The checksum does not match.
     #[error("the key cache is damaged: its checksum does not fit")]
     Checksum,
-    /// A record is no point of the curve, or the identity.
+    /// A record is not a point of the curve, or is the identity.
     #[error("record {index} of the key cache is no key: {error}")]
     Record {
         /// Position of the record.
@@ -70,8 +70,8 @@ pub enum CacheError {
     },
 }
 
-/// Writes the cache of a registry: to a temporary file beside it, synced, then renamed. The
-/// temporary name is this call's own, so several processes may write the same cache at once.
+/// Writes the cache of a registry: to a temporary file next to it, synced, then renamed. Each call uses its own
+/// temporary name, so several processes may write the same cache at once.
 ///
 /// # Errors
 /// [`CacheError::Io`].
@@ -81,20 +81,20 @@ pub fn write_key_cache(path: &Path, registry: &Registry, exec: Exec<'_>) -> Resu
         .and_then(|()| fs::rename(&temporary, path))
         .and_then(|()| sync_folder(path));
     if result.is_err() {
-        // Best effort: the write error is what the caller must see.
+        // Best effort: the caller needs to see the write error.
         let _ = fs::remove_file(&temporary);
     }
     Ok(result?)
 }
 
-/// A new file in the folder of `path` under a name that nobody else has.
+/// Creates a new file in the folder of `path` under a unique name.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     static CREATED: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     loop {
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let beside = path.with_file_name(format!(".{name}.{}-{number}.tmp", std::process::id()));
-        // An existing file, left behind by a process of that number, is not touched.
+        // An existing file, left behind by a process with the same id, is not touched.
         match File::create_new(&beside) {
             Ok(file) => return Ok((beside, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -133,7 +133,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// Loads the cache of the registry with this digest (see [`crate::registry_digest`]).
 ///
 /// # Errors
-/// Anything that is not exactly the intact cache of that registry.
+/// If the file is anything but the intact cache of that registry.
 pub fn load_key_cache(
     path: &Path,
     registry_digest: &[u8; 32],
@@ -148,17 +148,17 @@ pub fn load_key_cache(
         })?;
     let count = check_header(&header, registry_digest)?;
     check_length(file.metadata()?.len(), count)?;
-    // The length is now known to fit the count, which has a bound.
+    // The length is now known to match the count, which is bounded.
     let mut bytes = vec![0; bytes_of(count)];
     bytes[..HEADER_BYTES].copy_from_slice(&header);
     file.read_exact(&mut bytes[HEADER_BYTES..])?;
     decode_key_cache(&bytes, registry_digest, exec)
 }
 
-/// The registry with this digest out of the bytes of its cache.
+/// Decodes the registry with this digest from the bytes of its cache.
 ///
 /// # Errors
-/// Anything that is not exactly the intact cache of that registry.
+/// If the bytes are anything but the intact cache of that registry.
 pub fn decode_key_cache(
     bytes: &[u8],
     registry_digest: &[u8; 32],
@@ -190,7 +190,7 @@ pub fn decode_key_cache(
     Ok(registry)
 }
 
-/// Bytes of a cache of `count` keys, a number within the bound.
+/// Size in bytes of a cache of `count` keys; the count is within the bound.
 fn bytes_of(count: usize) -> usize {
     HEADER_BYTES + count * RECORD_BYTES + CHECKSUM_BYTES
 }
@@ -204,7 +204,7 @@ fn check_length(got: u64, count: usize) -> Result<(), CacheError> {
     }
 }
 
-/// The number of keys, if this is the header of the registry's cache.
+/// Returns the number of keys if this is the header of the registry's cache.
 fn check_header(
     header: &[u8; HEADER_BYTES],
     registry_digest: &[u8; 32],
@@ -303,7 +303,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.cache");
         let registries: Vec<Registry> = (0..4).map(registry).collect();
-        // A file that a process of this number may have left behind stays.
+        // A file that a process with this id may have left behind is kept.
         let left = folder
             .path()
             .join(format!(".keys.cache.{}-0.tmp", std::process::id()));

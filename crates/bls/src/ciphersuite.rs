@@ -20,7 +20,7 @@ pub fn hash_to_g2(message: &[u8], dst: &[u8]) -> G2Affine {
     pairing::hash_to_g2(message, dst)
 }
 
-/// [`hash_to_g2`] of many messages, on a kernel: the same points.
+/// [`hash_to_g2`] for many messages on a kernel; gives the same points.
 pub fn hash_many_to_g2<B: AsRef<[u8]> + Sync>(
     messages: &[B],
     dst: &[u8],
@@ -37,7 +37,7 @@ pub fn hash_to_g1(message: &[u8], dst: &[u8]) -> G1Affine {
 /// `KeyValidate`: 48 bytes that decode to a point of G1 other than the identity.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// If the bytes do not encode such a point.
 pub fn key_validate(public_key: &[u8]) -> Result<PublicKey, DecodeError> {
     PublicKey::from_bytes(public_key)
 }
@@ -52,7 +52,7 @@ pub(crate) fn sign_hash(secret_key: &SecretKey, hash: &G2Affine) -> Signature {
     Signature::from_point(secret_key.scalar().sign(hash))
 }
 
-/// Whether e(key, hash) = e(g1, signature); a key at infinity never verifies.
+/// Returns whether e(key, hash) = e(g1, signature); a key at infinity never verifies.
 pub(crate) fn core_verify(key: &G1Affine, hash: &G2Affine, signature: &G2Affine) -> bool {
     if key.is_infinity() {
         return false;
@@ -70,7 +70,7 @@ pub fn verify(public_key: &PublicKey, message: &[u8], signature: &Signature) -> 
     )
 }
 
-/// The sum of signatures.
+/// Sums signatures.
 ///
 /// # Errors
 /// [`BlsError::Empty`] for an empty list, as the draft and the consensus specifications say.
@@ -82,10 +82,10 @@ pub fn aggregate(signatures: &[Signature]) -> Result<Signature, BlsError> {
     Ok(Signature::from_point(g2::sum_bulk(&points)))
 }
 
-/// The sum of public keys (`eth_aggregate_pubkeys`).
+/// Sums public keys (`eth_aggregate_pubkeys`).
 ///
 /// # Errors
-/// [`BlsError::Empty`] for an empty list; [`DecodeError::Infinity`] where the keys cancel.
+/// [`BlsError::Empty`] for an empty list; [`DecodeError::Infinity`] if the keys cancel.
 pub fn aggregate_public_keys(public_keys: &[PublicKey]) -> Result<PublicKey, BlsError> {
     if public_keys.is_empty() {
         return Err(BlsError::Empty);
@@ -100,9 +100,9 @@ fn sum_keys(public_keys: &[PublicKey]) -> G1Affine {
 
 /// Verifies an aggregate of one message per key; `false` for empty lists and unequal lengths.
 ///
-/// The messages may repeat: possession of the keys is proven in this ciphersuite. As in the draft
-/// (`CoreAggregateVerify`), keys of one message that cancel verify with a signature at infinity:
-/// whoever owns P and -P has signed nothing with both.
+/// Messages may repeat, because this ciphersuite proves possession of the keys. As in the draft
+/// (`CoreAggregateVerify`), keys of one message that cancel verify with a signature at infinity: an owner of
+/// both P and -P has signed nothing with the pair.
 pub fn aggregate_verify(
     public_keys: &[PublicKey],
     messages: &[&[u8]],
@@ -134,7 +134,7 @@ pub fn fast_aggregate_verify(
     core_verify(&sum_keys(public_keys), &hash, signature.point())
 }
 
-/// As [`fast_aggregate_verify`], and true for no keys with the signature at infinity
+/// Like [`fast_aggregate_verify`], but also true for no keys with the signature at infinity
 /// (`eth_fast_aggregate_verify` of the Altair specification; Horn does not use it).
 pub fn eth_fast_aggregate_verify(
     public_keys: &[PublicKey],

@@ -1,6 +1,6 @@
-//! Verification of claims under sums of keys: decode, sum the keys of each support, test all at once.
+//! Verification of claims under sums of keys: decode, sum the keys of each support, test everything at once.
 //!
-//! There is one way from bytes to verdicts, [`Prepared`]: the scheme's claims and the collections of
+//! [`Prepared`] is the only path from bytes to verdicts. The scheme's claims and the collections of
 //! [`verify_collections`] take it, and the benchmarks time it.
 
 use core::ops::Range;
@@ -53,11 +53,11 @@ pub(crate) enum Signers<'a> {
         committee: usize,
         planes: &'a [&'a [u64]],
     },
-    /// None: nobody is named like that.
+    /// No key: the named signers do not exist.
     Unknown,
 }
 
-/// What is verified: a message was signed, by the key or the keys named.
+/// What is verified: that a message was signed by the named key or keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'a> {
     pub(crate) signers: Signers<'a>,
@@ -74,22 +74,22 @@ pub enum RejectReason {
     /// There is no such validator, cell or committee.
     #[error("the signers are unknown")]
     UnknownSigners,
-    /// Nobody signed, or the signers' keys cancel: no such key is valid.
+    /// There are no signers, or their keys cancel: the identity is not a valid key.
     #[error("the aggregate key is the identity")]
     KeyAtInfinity,
-    /// The signature does not hold under the signers' key.
+    /// The signature does not verify under the signers' key.
     #[error("the signature does not verify")]
     Signature,
 }
 
-/// What a verification may use.
+/// Options of a verification.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyOptions<'a> {
     /// Weights of the combination.
     pub rlc: &'a Rlc,
     /// How the keys are summed.
     pub sums: SumOptions,
-    /// Vectors of any committees of the table whose sums are known.
+    /// Vectors with known sums, of any committees of the table.
     pub bases: &'a [Base],
     /// Kernel and threads.
     pub exec: Exec<'a>,
@@ -102,25 +102,25 @@ pub struct VerifyTimings {
     pub decode: Duration,
     /// Sums of keys.
     pub sums: Duration,
-    /// Hashing of the messages, combination with the subgroup checks of the signatures, and pairings of the test of
-    /// everything.
+    /// Hashing the messages, the combination together with the subgroup checks of the signatures, and the
+    /// pairings of the test of all items.
     pub rlc: Duration,
 }
 
-/// Items on their way to verdicts: decoded, summed, and tested all at once, so that what is left is
-/// the test of a part and the search for bad ones.
+/// Items in preparation: decoded, summed, and tested all at once. What remains is the test of a part and the
+/// search for bad items.
 ///
-/// The order of the steps is part of the argument (see [`crate::lecture`]): every signature is decoded, and neither
-/// key nor signature is the identity, before weights are drawn, and every signature is in the subgroup before a
-/// combination of them counts.
+/// The order of the steps is part of the argument (see [`crate::lecture`]): every signature is decoded, and
+/// neither key nor signature is the identity, before weights are drawn, and every signature is in the subgroup
+/// before a combination of them counts.
 pub(crate) struct Prepared {
     batch: Batch,
-    /// Items that are bad by themselves. They do not enter the test: one malformed signature must not
-    /// cost a search.
+    /// Items that are bad by themselves. They are left out of the test, so that one malformed signature does
+    /// not cost a search.
     refused: BTreeMap<usize, RejectReason>,
-    /// Of each item, the sums of its planes, the lowest first.
+    /// The sums of the planes of each item, lowest plane first.
     plane_sums: Vec<Vec<G1Affine>>,
-    /// The task was asked to end before the items were ready: nothing is known of them.
+    /// The task was asked to stop before the items were ready, so nothing is known about them.
     stopped: bool,
     /// The kernel of the test.
     backend: Backend,
@@ -129,7 +129,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Decodes and sums on the kernels of `exec` and the table; makes the test of everything.
+    /// Decodes and sums on the kernels of `exec` and the table, and runs the test of all items.
     ///
     /// # Errors
     /// [`SumError`] for a support that does not fit the table; nothing is verified then.
@@ -172,7 +172,8 @@ impl Prepared {
                 sets[i] = None;
                 refused.insert(i, RejectReason::Decode(DecodeError::NotInSubgroup));
             }
-            // It has refused items, so that who asks goes on to locate: the value of the others is made there.
+            // There are refused items, so the caller continues with `locate`, which computes the value of the
+            // others.
             batch = Batch::new(&sets, rlc, exec);
         }
         timings.rlc = lap();
@@ -180,7 +181,7 @@ impl Prepared {
             batch,
             refused,
             plane_sums: keys.plane_sums,
-            // Asked last: if the flag was up at any time before, a value may be none.
+            // Checked last: if the flag was set at any time before, a value may be missing.
             stopped: exec.stopped(),
             backend: exec.backend(),
             sums: keys.report,
@@ -188,12 +189,12 @@ impl Prepared {
         })
     }
 
-    /// Whether all items of a range hold; false if nothing is known of them.
+    /// Returns whether all items of a range hold; false if nothing is known about them.
     pub(crate) fn check(&self, range: Range<usize>) -> bool {
         !self.stopped && self.batch.check(range, Exec::new(self.backend, None))
     }
 
-    /// Exactly the items that do not hold, ascending; nothing at all if the task was asked to end.
+    /// Finds exactly the items that do not hold, in ascending order; `None` if the task was asked to stop.
     pub(crate) fn locate(&self, exec: Exec<'_>) -> Option<Located> {
         if self.stopped {
             return None;
@@ -212,23 +213,23 @@ impl Prepared {
         self.batch.len()
     }
 
-    /// The signatures of the items that are tested, each with its item.
+    /// The signatures of the items under test, each with its item.
     pub(crate) fn signatures(&self) -> impl Iterator<Item = (usize, &G2Affine)> {
         self.batch.signatures()
     }
 
-    /// Different messages among the items that are tested.
+    /// Number of distinct messages among the items under test.
     pub(crate) fn message_count(&self) -> usize {
         self.batch.message_count()
     }
 
-    /// The sums of an item's planes, the lowest first; none of one key.
+    /// The sums of an item's planes, lowest first; empty for an item of one key.
     pub(crate) fn plane_sums(&self, item: usize) -> &[G1Affine] {
         &self.plane_sums[item]
     }
 }
 
-/// What is to be tested, if neither key nor signature is bad by itself.
+/// The claim to test, unless key or signature is bad by itself.
 fn set(
     key: Result<PublicKey, RejectReason>,
     message: &[u8],
@@ -252,7 +253,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Those that need no sum.
+    /// The keys of items that need no sum.
     fn of_singles(items: &[Item<'_>]) -> Keys {
         let key = |item: &Item<'_>| match item.signers {
             Signers::One(key) => Ok(key),
@@ -300,10 +301,9 @@ impl Keys {
     }
 }
 
-/// Verifies collections, and single signatures beside them, in one test; only if it fails the bad
-/// items are located. Verdicts, of the collections and then of the single signatures, are those of
-/// verifying each item alone (see [`crate::lecture`]); [`DecodeError::Stopped`] for all of them if the task was asked
-/// to end.
+/// Verifies collections, together with single signatures, in one test; bad items are located only if it fails.
+/// Verdicts are for the collections first, then for the single signatures, and equal those of verifying each
+/// item alone (see [`crate::lecture`]). If the task was asked to stop, all are [`DecodeError::Stopped`].
 ///
 /// # Errors
 /// [`SumError`] for a collection whose shape does not fit the key table; nothing is verified then.

@@ -1,4 +1,4 @@
-//! Decoding of many keys or signatures, with the subgroup check made in bulk.
+//! Decoding of many keys or signatures, with a bulk subgroup check.
 
 use alphorn_exec::Exec;
 use sha2::{Digest, Sha256};
@@ -12,16 +12,16 @@ use crate::rlc::Rlc;
 use crate::subgroup::{outside_subgroup_with, subsets};
 use crate::sums::KernelField;
 
-/// Points below which a subgroup check in bulk is not worth a thread of its own, and the most between
-/// two looks at the stop flag: some 10 ms of blst.
+/// Points below which a bulk subgroup check is not worth its own thread, and the maximum between two reads of
+/// the stop flag: some 10 ms of blst.
 pub(crate) const SUBGROUP_POINTS: (usize, usize) = (512, 2048);
 
-/// A point that is decoded, or why it is not.
+/// A decoded point, or why it could not be decoded.
 pub(crate) type Decoded<F> = Result<Affine<F>, DecodeError>;
 
-/// Signatures from their compressed forms; the same verdicts as [`Signature::from_bytes`], but
-/// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
-/// [`DecodeError::Stopped`] for all of them if `exec` was asked to end.
+/// Decodes signatures from their compressed forms. Verdicts are those of [`Signature::from_bytes`], but the
+/// subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`). All are
+/// [`DecodeError::Stopped`] if `exec` was asked to stop.
 pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     rlc: &Rlc,
@@ -35,9 +35,9 @@ pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
         .collect()
 }
 
-/// Public keys from their compressed forms; the same verdicts as [`PublicKey::from_bytes`], but
-/// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
-/// [`DecodeError::Stopped`] for all of them if `exec` was asked to end.
+/// Decodes public keys from their compressed forms. Verdicts are those of [`PublicKey::from_bytes`], but the
+/// subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`). All are
+/// [`DecodeError::Stopped`] if `exec` was asked to stop.
 pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     rlc: &Rlc,
@@ -51,7 +51,7 @@ pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
         .collect()
 }
 
-/// Points of the curve of G2, subgroup not checked.
+/// Decompresses points of the curve of G2 without checking the subgroup.
 pub(crate) fn decompress_signatures<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     exec: Exec<'_>,
@@ -69,8 +69,8 @@ fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`]. The subsets
-/// are drawn after all encodings are fixed. Under a task that was asked to end no point is taken.
+/// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`]. The subsets are drawn
+/// after all encodings are fixed. If the task was asked to stop, no point is accepted.
 fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
     decoded: &mut [Decoded<F>],
     encoded: &[B],
@@ -101,7 +101,7 @@ fn check_subgroup<F: KernelField + LaneField, B: AsRef<[u8]>>(
     for i in outside.into_iter().flatten() {
         decoded[places[i]] = Err(DecodeError::NotInSubgroup);
     }
-    // Asked last: a flag that was up at any time before is up now.
+    // Checked last: if the flag was set at any time before, it is still set now.
     if exec.stopped() {
         decoded.fill(Err(DecodeError::Stopped));
     }

@@ -1,4 +1,4 @@
-//! Why bytes are not a key, a signature or a cache file of this scheme.
+//! Why bytes are not a valid key, signature or cache file of this scheme.
 
 /// Why bytes do not decode to a scalar or a point.
 ///
@@ -14,35 +14,35 @@ pub enum DecodeError {
         /// Bytes of the encoding.
         expected: usize,
     },
-    /// The flag bits of the first byte do not fit the encoding: the compression bit is clear in a
-    /// compressed form, or set in an uncompressed one.
+    /// The flag bits of the first byte do not match the encoding: the compression bit is clear in a compressed
+    /// form, or set in an uncompressed one.
     #[error("flag bits {flags:#05b} do not fit this encoding")]
     Flags {
         /// The three most significant bits of the first byte.
         flags: u8,
     },
-    /// The infinity bit is set and some other bit behind the compression bit is not zero.
+    /// The infinity bit is set and some other bit after the compression bit is not zero.
     #[error("the infinity flag is set beside non-zero bits")]
     InfinityBits,
-    /// A coordinate is not smaller than the field's prime.
+    /// A coordinate is not below the field modulus.
     #[error("a coordinate is not below the field modulus")]
     NotCanonical,
     /// The coordinates do not satisfy the curve equation.
     #[error("the point is not on the curve")]
     NotOnCurve,
-    /// The point is on the curve and outside the subgroup of prime order.
+    /// The point is on the curve but outside the subgroup of prime order.
     #[error("the point is not in the subgroup of prime order")]
     NotInSubgroup,
-    /// The point is the identity where it is not allowed.
+    /// The point is the identity, which is not allowed here.
     #[error("the point is the identity")]
     Infinity,
-    /// The task was asked to end before the point was checked.
+    /// The task was asked to stop before the point was checked.
     #[error("the task ended before the point was checked")]
     Stopped,
     /// The secret scalar is zero.
     #[error("the secret key is zero")]
     ZeroScalar,
-    /// The secret scalar is not smaller than the group order.
+    /// The secret scalar is not below the group order.
     #[error("the secret key is not below the group order")]
     ScalarTooLarge,
 }
@@ -53,7 +53,7 @@ pub enum BlsError {
     /// An input does not decode.
     #[error("input does not decode: {0}")]
     Decode(#[from] DecodeError),
-    /// Nothing was given to aggregate.
+    /// There is nothing to aggregate.
     #[error("nothing to aggregate")]
     Empty,
     /// The input keying material is shorter than the draft's minimum.

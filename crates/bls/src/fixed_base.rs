@@ -1,4 +1,4 @@
-//! Many multiples of one point: interop keys and signatures at the scale of a whole registry.
+//! Many multiples of one point: interop keys and signatures for a whole registry.
 
 use core::fmt;
 
@@ -10,24 +10,24 @@ use crate::kernel::with_multiplier;
 use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use crate::sums::{KernelField, Portable};
 
-/// Bits of a digit. Signed digits halve the table: with eleven bits 24 windows of 2^10 points are 2.4 MB
-/// (G1) or 4.8 MB (G2), and a multiple costs at most 23 additions. Wider digits save additions and lose
-/// more than that to the cache, which the table has left then.
+/// Bits of a digit. Signed digits halve the table: with eleven bits, 24 windows of 2^10 points are 2.4 MB (G1)
+/// or 4.8 MB (G2), and a multiple costs at most 23 additions. Wider digits save additions but lose more than
+/// that because the table no longer fits the cache.
 const DIGIT_BITS: core::ops::RangeInclusive<usize> = 6..=11;
-/// Bits of a scalar below 2^255 with the carry of signed digits.
+/// Bits of a scalar below 2^255 plus the carry of signed digits.
 const SCALAR_BITS: usize = 256;
-/// Scalars per call of the kernel: enough for its inversions to be spread over many additions.
+/// Scalars per kernel call: enough to spread its inversions over many additions.
 const BLOCK: usize = 2048;
 
 /// Multiples of one fixed point B.
 ///
-/// **Variable time**: tables are indexed by the scalars' digits, so cache timing shows them. Only for
+/// **Variable time**: tables are indexed by the scalars' digits, so cache timing reveals them. Use only for
 /// scalars that are public anyway, such as interop keys.
-// The kernels are nobody else's business.
+// The kernels are private to this crate.
 #[allow(private_bounds)]
 pub struct FixedBase<F: KernelField>(Box<dyn Multiples<F>>);
 
-/// The table of some kernel.
+/// The table of a kernel.
 trait Multiples<F>: Send + Sync {
     /// Appends `scalars[i] * B` to `out`.
     fn multiply(&self, scalars: &[[u8; 32]], out: &mut Vec<Affine<F>>);
@@ -44,11 +44,11 @@ pub type FixedBaseG1 = FixedBase<Fp>;
 /// Multiples of a point of G2: signatures of one message.
 pub(crate) type FixedBaseG2 = FixedBase<Fp2>;
 
-// The kernels are nobody else's business.
+// The kernels are private to this crate.
 #[allow(private_bounds)]
 impl<F: KernelField> FixedBase<F> {
-    /// Builds the tables for `base`, a point of the subgroup that is not the identity, as large as so many
-    /// multiples are worth: at most 2.4 MB in G1 and 4.8 MB in G2.
+    /// Builds the tables for `base`, a point of the subgroup that is not the identity. They are as large as
+    /// this many multiples justify: at most 2.4 MB in G1 and 4.8 MB in G2.
     pub fn new(backend: Backend, base: &Affine<F>, multiples: usize) -> Self {
         assert!(!base.is_infinity(), "the base is not the identity");
         let digits = Digits::for_multiples(multiples);
@@ -74,7 +74,7 @@ struct Digits {
 }
 
 impl Digits {
-    /// The width with the fewest additions for a table and so many multiples.
+    /// The width that needs the fewest additions for the table and this many multiples together.
     fn for_multiples(multiples: usize) -> Digits {
         let additions = |digits: &Digits| digits.windows() * (digits.max() + multiples);
         DIGIT_BITS
@@ -83,17 +83,17 @@ impl Digits {
             .expect("some widths")
     }
 
-    /// Digits of a scalar.
+    /// Number of digits of a scalar.
     fn windows(self) -> usize {
         SCALAR_BITS.div_ceil(self.bits)
     }
 
-    /// Largest digit; the smallest is one more than its negative.
+    /// Largest digit; the smallest is its negative plus one.
     fn max(self) -> usize {
         1 << (self.bits - 1)
     }
 
-    /// Σ digit_w · 2^(bits·w) = scalar, the lowest first.
+    /// The digits, lowest first, with Σ digit_w · 2^(bits·w) = scalar.
     fn of(self, scalar: &[u8; 32]) -> impl Iterator<Item = i32> {
         assert!(scalar[31] < 0x80, "scalars are below 2^255");
         let (max, mut carry) = (self.max() as i32, 0);
@@ -118,7 +118,7 @@ struct Table<K: SumKernel> {
 impl<K: SumKernel> Table<K> {
     fn new(kernel: K, base: &Affine<K::Field>, digits: Digits) -> Self {
         let (windows, max) = (digits.windows(), digits.max());
-        // 2^bits times a point, by blst.
+        // 2^bits times a point, computed by blst.
         let mut doubled = vec![Affine::INFINITY; digits.bits + 1];
         let next = |power: &Affine<K::Field>| {
             doubled[digits.bits] = *power;
@@ -127,8 +127,8 @@ impl<K: SumKernel> Table<K> {
         let powers: Vec<Affine<K::Field>> = core::iter::successors(Some(*base), next)
             .take(windows)
             .collect();
-        // Built by doubling the range of digits: d = ⌊d/2⌋ + ⌈d/2⌉, all windows at once. Digit d of
-        // window w is made at index (d - 1) · windows + w.
+        // Built by doubling the range of digits: d = ⌊d/2⌋ + ⌈d/2⌉, all windows at once. Digit d of window w is
+        // built at index (d - 1) · windows + w.
         let mut points = Vec::with_capacity(windows * max);
         kernel.encode(&powers, &mut points);
         let (mut list, mut buffers, mut sums) =
@@ -152,7 +152,7 @@ impl<K: SumKernel> Table<K> {
             points.append(&mut sums);
             known *= 2;
         }
-        // In order of windows, so that one window's points lie together.
+        // Ordered by window, so that the points of one window are contiguous.
         let of_window = |window: usize| (0..max).map(move |d| d * windows + window);
         let points = (0..windows).flat_map(of_window).map(|i| points[i]);
         Table {

@@ -1,7 +1,7 @@
-//! Interop keys: secret keys that everyone can compute, for tests, devnets and benchmarks.
+//! Interop keys: secret keys that anyone can compute, for tests, devnets and benchmarks.
 //!
-//! `sk_i = int_le(SHA-256(le256(i))) mod r`, the formula of the consensus clients' interop
-//! genesis. They are no secrets, so they may be used with variable-time code.
+//! `sk_i = int_le(SHA-256(le256(i))) mod r`, the formula of the consensus clients' interop genesis. The keys
+//! are not secret, so they may be used with variable-time code.
 
 use core::borrow::Borrow;
 use core::ops::Range;
@@ -19,9 +19,9 @@ use crate::keys::{PublicKey, SecretKey, Signature};
 use crate::lanes::vartime_multiples;
 use crate::sums::KernelField;
 
-/// The secret key of an interop validator, made from its index alone.
+/// The secret key of an interop validator, derived from its index alone.
 ///
-/// Only this type is accepted by variable-time signing: a real [`SecretKey`] is not.
+/// Variable-time signing accepts only this type, not a real [`SecretKey`].
 ///
 /// ```compile_fail,E0277
 /// # let real = alphorn_bls::SecretKey::key_gen(&[7; 32])?;
@@ -43,13 +43,12 @@ impl InteropKey {
         )
     }
 
-    /// The key whose signatures are the sums, with multiplicities, of those of other interop keys:
-    /// one signature instead of thousands where only the aggregate is wanted. `None` if the sum
-    /// is zero.
+    /// The key whose signatures equal the sums, with multiplicities, of the signatures of other interop keys:
+    /// one signature instead of thousands when only the aggregate is needed. `None` if the sum is zero.
     pub fn weighted_sum<'k>(
         keys: impl IntoIterator<Item = (&'k InteropKey, u8)>,
     ) -> Option<InteropKey> {
-        // Five words hold 2^60 multiples of a scalar.
+        // Five words can hold 2^60 multiples of a scalar.
         let mut sum = [0u64; 5];
         for (key, multiplicity) in keys {
             let mut carry = 0u128;
@@ -68,23 +67,23 @@ impl InteropKey {
         SecretScalar::reduced_from_le_bytes(&bytes).map(InteropKey)
     }
 
-    /// The same key as a real one, for constant-time signing.
+    /// Converts to a real secret key, for constant-time signing.
     pub fn to_secret_key(&self) -> SecretKey {
         let bytes = Zeroizing::new(self.0.to_be_bytes());
         SecretKey::from_bytes(&*bytes).expect("the scalar was reduced and is not zero")
     }
 }
 
-/// Keys a block of the fixed-base multiplication takes: enough to share its inversions.
+/// Keys per block of the fixed-base multiplication: enough to share its inversions.
 const BLOCK_KEYS: usize = 2048;
 
-/// The keys of a range of validators.
+/// The interop keys of a range of validators.
 pub fn interop_keys(indices: Range<u64>, exec: Exec<'_>) -> Vec<InteropKey> {
     let count = usize::try_from(indices.end.saturating_sub(indices.start)).unwrap_or(usize::MAX);
     exec.map(count, |i| InteropKey::new(indices.start + i as u64))
 }
 
-/// The public keys of interop keys, by fixed-base tables; variable time.
+/// The public keys of interop keys, computed with fixed-base tables; variable time.
 pub fn vartime_interop_public_keys(keys: &[InteropKey], exec: Exec<'_>) -> Vec<PublicKey> {
     let table = FixedBaseG1::new(exec.backend(), &g1::generator(), keys.len());
     let points = multiply_all(&table, keys, exec);
@@ -96,7 +95,7 @@ pub fn vartime_interop_public_keys(keys: &[InteropKey], exec: Exec<'_>) -> Vec<P
 pub struct VartimeInteropSigner(FixedBaseG2);
 
 impl VartimeInteropSigner {
-    /// Hashes the message and builds the tables for so many signatures.
+    /// Hashes the message and builds tables sized for this many signatures.
     pub fn new(message: &[u8], signatures: usize, backend: Backend) -> VartimeInteropSigner {
         VartimeInteropSigner(FixedBaseG2::new(
             backend,
@@ -105,10 +104,10 @@ impl VartimeInteropSigner {
         ))
     }
 
-    /// One signature per key, equal to [`crate::sign`] of the same key.
+    /// Returns one signature per key, equal to [`crate::sign`] with the same key.
     ///
-    /// **Variable time**: secret digits index tables in memory. That is why only interop keys,
-    /// which everyone knows, are accepted.
+    /// **Variable time**: secret digits index tables in memory. That is why only interop keys, which are
+    /// public, are accepted.
     pub fn vartime_interop_sign<K: Borrow<InteropKey> + Sync>(
         &self,
         keys: &[K],
@@ -121,8 +120,8 @@ impl VartimeInteropSigner {
     }
 }
 
-/// One signature per key over the hash of its own message, equal to [`crate::sign`] of the same key; variable time, in
-/// the lanes of the kernel.
+/// Returns one signature per key over the hash of its own message, equal to [`crate::sign`] with the same key.
+/// Variable time, in the lanes of the kernel.
 pub(crate) fn vartime_interop_sign_hashes(
     signed: &[(&InteropKey, G2Affine)],
     exec: Exec<'_>,

@@ -1,4 +1,4 @@
-//! Which kernels there are for the bulk sums, and how fast they are.
+//! Available kernels for bulk sums, and how fast they are.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use alphorn_exec::{Backend, InstructionSet, Kernels};
 
 use crate::sums::Costs;
 
-/// The kernels of this crate: beside the scalar arithmetic of blst, sixteen lanes of 52-bit
-/// limbs, whose products are made of doubles or by IFMA.
+/// The kernels of this crate. In addition to the scalar arithmetic of blst there are sixteen lanes of 52-bit
+/// limbs, whose products use doubles or IFMA.
 pub const KERNELS: Kernels = Kernels {
     of: "bls",
     sets: &[
@@ -19,7 +19,7 @@ pub const KERNELS: Kernels = Kernels {
     measure: |backend: Backend| Duration::from_secs_f64(Costs::measure_addition(backend) * 1e-9),
 };
 
-/// A value by the multiplier that a backend means, or the portable one.
+/// Evaluates an expression with the multiplier of a backend, or the portable expression.
 macro_rules! with_multiplier {
     ($backend:expr, $m:ident => $vector:expr, _ => $portable:expr $(,)?) => {
         match $backend {
@@ -50,8 +50,9 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The kernels beside the portable one that this processor can run; and a line for each test that
-    /// leaves one out, which a test that passes shows too: what the harness captures, nobody counts.
+    /// The kernels other than the portable one that this processor can run. Prints one line for each test that
+    /// skips a kernel. It goes past the harness, so that it shows even for a passing test: captured output goes
+    /// unnoticed.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn vector_backends() -> Vec<Backend> {
         let test = std::thread::current();

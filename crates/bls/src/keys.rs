@@ -1,4 +1,4 @@
-//! Keys, signatures and proofs of possession, with their strict encodings.
+//! Keys, signatures and proofs of possession with their strict encodings.
 
 use core::fmt;
 
@@ -7,16 +7,16 @@ use crate::blst_ffi::points::{g1, g2};
 use crate::blst_ffi::scalar::SecretScalar;
 use crate::error::{BlsError, DecodeError};
 
-/// Bytes of a secret key.
+/// Size of a secret key in bytes.
 pub const SECRET_KEY_BYTES: usize = 32;
-/// Bytes of a compressed public key.
+/// Size of a compressed public key in bytes.
 pub const PUBLIC_KEY_BYTES: usize = g1::COMPRESSED_BYTES;
-/// Bytes of a compressed signature.
+/// Size of a compressed signature in bytes.
 pub const SIGNATURE_BYTES: usize = g2::COMPRESSED_BYTES;
-/// Bytes of keying material that `KeyGen` of the IETF draft asks for at least.
+/// Minimum size in bytes of the keying material for `KeyGen` of the IETF draft.
 pub const KEY_MATERIAL_BYTES_MIN: usize = 32;
 
-/// A slice as an array of the encoding's length.
+/// Converts a slice to an array of the encoding's length.
 fn sized<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], DecodeError> {
     bytes.try_into().map_err(|_| DecodeError::Length {
         got: bytes.len(),
@@ -26,11 +26,10 @@ fn sized<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], DecodeError> {
 
 /// A secret key: a scalar in 1 .. r.
 ///
-/// It is wiped when dropped, and is neither `Clone` nor printed. Key derivation, public keys and
-/// signatures go through blst's constant-time paths; nothing of this type reaches a `vartime_`
-/// function.
+/// It is wiped when dropped, and implements neither `Clone` nor printing. Key derivation, public keys and
+/// signatures go through blst's constant-time paths; values of this type never reach a `vartime_` function.
 pub struct SecretKey(
-    /// Boxed: a move of the key, into a map for instance, leaves no copy behind.
+    /// Boxed, so that moving the key, for instance into a map, leaves no copy behind.
     Box<SecretScalar>,
 );
 
@@ -56,16 +55,16 @@ impl SecretKey {
         Ok(SecretKey(Box::new(SecretScalar::key_gen(material))))
     }
 
-    /// From 32 big-endian bytes.
+    /// Decodes a secret key from 32 big-endian bytes.
     ///
     /// # Errors
-    /// A wrong length, zero, and values not below the group order.
+    /// If the length is wrong, or the value is zero or not below the group order.
     pub fn from_bytes(bytes: &[u8]) -> Result<SecretKey, DecodeError> {
         let scalar = SecretScalar::from_be_bytes(sized(bytes)?)?;
         Ok(SecretKey(Box::new(scalar)))
     }
 
-    /// 32 bytes big-endian; the caller wipes them.
+    /// Encodes the key as 32 big-endian bytes; the caller wipes them.
     pub fn to_bytes(&self) -> [u8; SECRET_KEY_BYTES] {
         self.0.to_be_bytes()
     }
@@ -85,7 +84,7 @@ impl SecretKey {
 pub struct PublicKey(G1Affine);
 
 impl PublicKey {
-    /// From 48 compressed bytes: `KeyValidate` of the IETF draft.
+    /// Decodes a public key from 48 compressed bytes: `KeyValidate` of the IETF draft.
     ///
     /// # Errors
     /// Any malformed or non-canonical encoding, a point off the curve or outside G1, the identity.
@@ -93,7 +92,7 @@ impl PublicKey {
         PublicKey::from_point(decode_g1(bytes)?)
     }
 
-    /// 48 compressed bytes.
+    /// Encodes the key as 48 compressed bytes.
     pub fn to_bytes(&self) -> [u8; PUBLIC_KEY_BYTES] {
         g1::compress(&self.0)
     }
@@ -103,10 +102,10 @@ impl PublicKey {
         &self.0
     }
 
-    /// A point that is known to be in G1, for instance a sum of keys.
+    /// Wraps a point that is known to be in G1, for instance a sum of keys.
     ///
     /// # Errors
-    /// The identity.
+    /// If the point is the identity.
     pub(crate) fn from_point(point: G1Affine) -> Result<PublicKey, DecodeError> {
         if point.is_infinity() {
             Err(DecodeError::Infinity)
@@ -118,14 +117,14 @@ impl PublicKey {
 
 /// A signature: a point of G2.
 ///
-/// The identity is representable, because aggregation and `eth_fast_aggregate_verify` of the
-/// consensus specifications need it. No verification under one key, or under one sum of keys, accepts
-/// it; [`crate::aggregate_verify`] follows the draft and does where the keys of each message cancel.
+/// The identity is representable, because aggregation and `eth_fast_aggregate_verify` of the consensus
+/// specifications need it. No verification under a single key or a single sum of keys accepts it.
+/// [`crate::aggregate_verify`] follows the draft and accepts it when the keys of each message cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature(G2Affine);
 
 impl Signature {
-    /// From 96 compressed bytes, subgroup checked.
+    /// Decodes a signature from 96 compressed bytes and checks the subgroup.
     ///
     /// # Errors
     /// Any malformed or non-canonical encoding, a point off the curve or outside G2.
@@ -133,12 +132,12 @@ impl Signature {
         decode_g2(bytes).map(Signature)
     }
 
-    /// 96 compressed bytes.
+    /// Encodes the signature as 96 compressed bytes.
     pub fn to_bytes(&self) -> [u8; SIGNATURE_BYTES] {
         g2::compress(&self.0)
     }
 
-    /// Whether this is the identity.
+    /// Returns whether this is the identity.
     pub fn is_infinity(&self) -> bool {
         self.0.is_infinity()
     }
@@ -148,18 +147,18 @@ impl Signature {
         &self.0
     }
 
-    /// A point that is known to be in G2.
+    /// Wraps a point that is known to be in G2.
     pub(crate) fn from_point(point: G2Affine) -> Signature {
         Signature(point)
     }
 }
 
-/// A proof of possession: the signature of a key over itself, with its own domain tag.
+/// A proof of possession: a key's signature over itself, under its own domain tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProofOfPossession(pub(crate) Signature);
 
 impl ProofOfPossession {
-    /// From 96 compressed bytes, subgroup checked.
+    /// Decodes a proof from 96 compressed bytes and checks the subgroup.
     ///
     /// # Errors
     /// As [`Signature::from_bytes`].
@@ -167,13 +166,13 @@ impl ProofOfPossession {
         Signature::from_bytes(bytes).map(ProofOfPossession)
     }
 
-    /// 96 compressed bytes.
+    /// Encodes the proof as 96 compressed bytes.
     pub fn to_bytes(&self) -> [u8; SIGNATURE_BYTES] {
         self.0.to_bytes()
     }
 }
 
-/// A point of G1 from its 48 compressed bytes, subgroup checked; the identity is allowed.
+/// Decodes a point of G1 from 48 compressed bytes and checks the subgroup; the identity is allowed.
 ///
 /// # Errors
 /// Any malformed or non-canonical encoding, a point off the curve or outside G1.
@@ -186,7 +185,7 @@ pub fn decode_g1(bytes: &[u8]) -> Result<G1Affine, DecodeError> {
     }
 }
 
-/// A point of G2 from its 96 compressed bytes, subgroup checked; the identity is allowed.
+/// Decodes a point of G2 from 96 compressed bytes and checks the subgroup; the identity is allowed.
 ///
 /// # Errors
 /// Any malformed or non-canonical encoding, a point off the curve or outside G2.
@@ -199,7 +198,7 @@ pub fn decode_g2(bytes: &[u8]) -> Result<G2Affine, DecodeError> {
     }
 }
 
-/// A point of G1 from its 96 uncompressed bytes, subgroup checked; the identity is allowed.
+/// Decodes a point of G1 from 96 uncompressed bytes and checks the subgroup; the identity is allowed.
 ///
 /// # Errors
 /// As [`decode_g1`].
@@ -212,7 +211,7 @@ pub fn decode_g1_uncompressed(bytes: &[u8]) -> Result<G1Affine, DecodeError> {
     }
 }
 
-/// A point of G2 from its 192 uncompressed bytes, subgroup checked; the identity is allowed.
+/// Decodes a point of G2 from 192 uncompressed bytes and checks the subgroup; the identity is allowed.
 ///
 /// # Errors
 /// As [`decode_g2`].
@@ -235,32 +234,32 @@ pub fn g2_generator() -> G2Affine {
     g2::generator()
 }
 
-/// As [`decode_g1`] without the subgroup check, for callers that make it in bulk.
+/// Like [`decode_g1`] without the subgroup check, for callers that check in bulk.
 pub(crate) fn decode_g1_unchecked(bytes: &[u8]) -> Result<G1Affine, DecodeError> {
     g1::decompress(sized(bytes)?)
 }
 
-/// As [`decode_g2`] without the subgroup check, for callers that make it in bulk.
+/// Like [`decode_g2`] without the subgroup check, for callers that check in bulk.
 pub(crate) fn decode_g2_unchecked(bytes: &[u8]) -> Result<G2Affine, DecodeError> {
     g2::decompress(sized(bytes)?)
 }
 
-/// 48 compressed bytes of a point of G1.
+/// Encodes a point of G1 as 48 compressed bytes.
 pub fn encode_g1(point: &G1Affine) -> [u8; PUBLIC_KEY_BYTES] {
     g1::compress(point)
 }
 
-/// 96 uncompressed bytes of a point of G1.
+/// Encodes a point of G1 as 96 uncompressed bytes.
 pub fn encode_g1_uncompressed(point: &G1Affine) -> [u8; g1::UNCOMPRESSED_BYTES] {
     g1::serialize(point)
 }
 
-/// 192 uncompressed bytes of a point of G2.
+/// Encodes a point of G2 as 192 uncompressed bytes.
 pub fn encode_g2_uncompressed(point: &G2Affine) -> [u8; g2::UNCOMPRESSED_BYTES] {
     g2::serialize(point)
 }
 
-/// 96 compressed bytes of a point of G2.
+/// Encodes a point of G2 as 96 compressed bytes.
 pub fn encode_g2(point: &G2Affine) -> [u8; SIGNATURE_BYTES] {
     g2::compress(point)
 }

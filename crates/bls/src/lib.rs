@@ -26,8 +26,8 @@
 //! # }
 //! ```
 //!
-//! Collections of whole committees: the keys stand in a table in committee order, a collection names
-//! its signers by planes of bits, and all are decided in one test.
+//! Collections of whole committees: the keys are kept in a table in committee order, a collection names its
+//! signers by bit planes, and one test decides all collections.
 //!
 //! ```
 //! use alphorn_bls::{
@@ -70,16 +70,16 @@
 //! | all validators' keys, and their cache file | [`Registry`], [`load_key_cache`], [`write_key_cache`] |
 //! | keys that everyone knows, for tests and devnets | [`InteropKey`], [`VartimeInteropSigner`] |
 //! | the scheme as the protocol sees it | [`Bls`] |
-//! | what it all rests on | [`lecture`] |
+//! | the foundations and the error bounds | [`lecture`] |
 //! | how points are added | [`lecture_sums`] |
 //! | how numbers are multiplied | [`lecture_products`] |
 //!
 //! # Secrets and time
 //!
-//! Key generation, public keys, signatures and proofs of possession of a [`SecretKey`] run through
-//! blst's constant-time code. Everything whose name begins with `vartime_`, and every sum and
-//! verification, takes time that depends on its inputs, which are public; the type system keeps
-//! real secret keys out of `vartime_` functions.
+//! Key generation, public keys, signatures and proofs of possession of a [`SecretKey`] run through blst's
+//! constant-time code. Every function whose name begins with `vartime_`, and every sum and verification, takes
+//! time that depends on its inputs, which are public; the type system keeps real secret keys out of `vartime_`
+//! functions.
 #![deny(unsafe_code)]
 
 mod batch;
@@ -147,7 +147,7 @@ pub use sums::{
     MethodCounts, SumError, SumOptions, SumReport, Sums, Workspace, sum_columns,
 };
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! How clients verify collections today, on blst's own interface: what the benchmarks compare with.
+//! How other clients verify collections today, through blst's own interface: the baseline of the benchmarks.
 
 use alphorn_exec::Exec;
 use alphorn_scheme::Claim;
@@ -14,14 +14,14 @@ use crate::committee::CollectionItem;
 use crate::scheme::EpochKeys;
 use crate::sums::KeyTable;
 
-/// How a peer sums the keys of one plane.
+/// How another client sums the keys of one plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerMethod {
-    /// One mixed addition per signer, as blst's `AggregatePublicKey`.
+    /// One mixed addition per signer, like blst's `AggregatePublicKey`.
     Naive,
     /// blst's bulk addition over the signers.
     Bulk,
-    /// blst's bulk addition over the signers or over the others, whichever are fewer.
+    /// blst's bulk addition over the signers or the non-signers, whichever are fewer.
     Subtract,
 }
 
@@ -39,7 +39,7 @@ impl PeerMethod {
     }
 }
 
-/// blst's mixed additions to one running sum, as its `AggregatePublicKey` does.
+/// Adds keys to one running sum with blst's mixed additions, as its `AggregatePublicKey` does.
 pub fn sum_naive(keys: &[G1Affine]) -> G1Affine {
     g1::sum_naive(keys)
 }
@@ -54,9 +54,9 @@ pub fn in_g2(signature: &G2Affine) -> bool {
     g2::in_group(signature)
 }
 
-/// Verifies each collection alone: decode, sum the signers' keys, one pairing check, all by blst.
+/// Verifies each collection on its own with blst: decode, sum the signers' keys, one pairing check.
 ///
-/// The planes fit their committees, as [`crate::verify_collections`] checks.
+/// The planes must fit their committees, as [`crate::verify_collections`] checks.
 pub fn verify_each(
     table: &KeyTable,
     items: &[CollectionItem<'_>],
@@ -68,10 +68,10 @@ pub fn verify_each(
     })
 }
 
-/// Verifies all collections together, blst used as well as it can be: keys by
-/// [`PeerMethod::Subtract`], then keys and signatures of each message weighted by buckets
-/// (Pippenger), and one product of pairings with a factor a message. `weights` are 64 random bits
-/// for each collection, which whoever made the collections must not know.
+/// Verifies all collections together, making the best use of blst: keys by [`PeerMethod::Subtract`], then keys
+/// and signatures of each message weighted by buckets (Pippenger), and one product of pairings with one factor
+/// per message. `weights` holds 64 random bits per collection, which must be unknown to the maker of the
+/// collections.
 ///
 /// # Panics
 ///
@@ -97,7 +97,7 @@ pub fn verify_batch(
     for (i, item) in items.iter().enumerate() {
         messages.entry(item.message).or_default().push(i);
     }
-    // Of each message: a sum of keys, and a part of the sum of signatures.
+    // For each message, a sum of keys and a part of the sum of signatures.
     let groups: Vec<(&[u8], Vec<usize>)> = messages.into_iter().collect();
     let pieces: Vec<(&[u8], &[usize])> = groups
         .iter()
@@ -120,11 +120,11 @@ pub fn verify_batch(
     pairing_product(&pairs).is_one()
 }
 
-/// The aggregate key of one collection by a peer's method.
+/// The aggregate key of one collection, computed by `method`.
 pub fn peer_key(table: &KeyTable, item: &CollectionItem<'_>, method: PeerMethod) -> G1Affine {
     let keys = table.committee(item.committee);
     let total = table.total(item.committee);
-    // Horner over the planes: twice the sum so far, plus the next lower plane.
+    // Horner's rule over the planes: twice the sum so far, plus the next lower plane.
     item.planes
         .iter()
         .rev()
@@ -165,8 +165,8 @@ fn holds_under(key: &G1Affine, message: &[u8], signature: &[u8]) -> bool {
     signature.verify(true, message, SIGNATURE_DST, &[], &key, false) == BLST_ERROR::BLST_SUCCESS
 }
 
-/// Decides a claim by blst alone, one key and one pairing check at a time: a second opinion that
-/// shares neither sums nor batches with [`crate::Bls`].
+/// Decides a claim with blst alone, one key and one pairing check at a time: a second opinion that shares
+/// neither sums nor batches with [`crate::Bls`].
 pub fn claim_holds(keys: &EpochKeys, claim: &Claim) -> bool {
     let registry = keys.registry().keys();
     let key = |validator: u32| registry.get(validator as usize).map(|key| *key.point());

@@ -1,4 +1,4 @@
-//! The public keys of all validators, each accepted once with its proof of possession.
+//! The public keys of all validators, each accepted once together with its proof of possession.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::rlc::Rlc;
 
 /// Registrations verified in one test.
 const BATCH_REGISTRATIONS: usize = 4096;
-/// Most keys of a registry: 2^22 validators, the bound of Horn's parameters.
+/// Maximum number of keys of a registry: 2^22 validators, the bound of Horn's parameters.
 pub(crate) const REGISTRY_KEYS_MAX: usize = 1 << 22;
 
-/// A key that asks to be registered, with its proof of possession.
+/// A key to be registered, with its proof of possession.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// 48 compressed bytes.
@@ -45,12 +45,12 @@ pub enum RegistryError {
         /// Position in the list.
         index: usize,
     },
-    /// The key is registered already: its owner would vote twice.
+    /// The key is already registered: its owner would vote twice.
     #[error("key {index} is already registered as key {first}")]
     Duplicate {
         /// Position in the list.
         index: usize,
-        /// Position of the first.
+        /// Position of the first occurrence.
         first: usize,
     },
     /// More keys than `REGISTRY_KEYS_MAX`.
@@ -63,7 +63,7 @@ pub enum RegistryError {
     },
 }
 
-/// Valid public keys in the order of the validators' indices, and their digest.
+/// Valid public keys in order of validator index, and their digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registry {
     keys: Vec<PublicKey>,
@@ -71,12 +71,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Decodes every key, refuses duplicates, and verifies every proof of possession, in batches.
+    /// Decodes every key, rejects duplicates, and verifies every proof of possession, in batches.
     ///
     /// # Errors
-    /// The first duplicate; if there is none, the first key that does not decode; if there is none,
-    /// the first key without a valid proof. A key that was not checked because `exec` was asked to end is one that does
-    /// not decode ([`DecodeError::Stopped`]).
+    /// The first duplicate. If there is none, the first key that does not decode; otherwise the first key
+    /// without a valid proof. A key left unchecked because `exec` was asked to stop counts as one that does not
+    /// decode ([`DecodeError::Stopped`]).
     pub fn new(
         registrations: &[Registration],
         rlc: &Rlc,
@@ -105,10 +105,11 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Keys whose proofs of possession were verified before (a chain's deposits, a saved registry).
+    /// Builds a registry from keys whose proofs of possession were verified before (a chain's deposits, a saved
+    /// registry).
     ///
     /// # Errors
-    /// A key that does not decode, also because `exec` was asked to end, or occurs twice.
+    /// If a key does not decode, including because `exec` was asked to stop, or occurs twice.
     pub fn from_proven(
         encoded: &[[u8; PUBLIC_KEY_BYTES]],
         rlc: &Rlc,
@@ -132,9 +133,9 @@ impl Registry {
         })
     }
 
-    /// Keys of one's own making, which may repeat: interop keys, and clones in tests.
+    /// Builds a registry from the caller's own keys, which may repeat: interop keys, and clones in tests.
     ///
-    /// Nothing proves possession here, so no key of a stranger may enter.
+    /// Nothing proves possession here, so keys from third parties must not be passed.
     ///
     /// # Errors
     /// [`RegistryError::TooMany`].
@@ -161,7 +162,7 @@ impl Registry {
         Registry::allowing_duplicates(vartime_interop_public_keys(&keys, exec), exec)
     }
 
-    /// The keys in the order of the validators' indices.
+    /// The keys in order of validator index.
     pub fn keys(&self) -> &[PublicKey] {
         &self.keys
     }
@@ -182,14 +183,14 @@ fn check_count(got: usize) -> Result<(), RegistryError> {
     Ok(())
 }
 
-/// SHA-256 of the concatenated compressed keys: what names a registry.
+/// SHA-256 of the concatenated compressed keys, which identifies a registry.
 pub fn digest_of(encoded: &[[u8; PUBLIC_KEY_BYTES]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     encoded.iter().for_each(|key| hasher.update(key));
     hasher.finalize().into()
 }
 
-/// Position of the first key of a batch whose proof does not hold.
+/// Position of the first key of a batch whose proof does not verify.
 fn first_without_possession(
     keys: &[PublicKey],
     registrations: &[Registration],

@@ -1,4 +1,4 @@
-//! Random weights of batch verification, replayable and unpredictable to whoever made the batch.
+//! Random weights of batch verification: replayable, and unpredictable to the maker of the batch.
 
 use core::fmt;
 
@@ -7,8 +7,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
-/// Width of the random weights, and number of random subsets of a bulk subgroup check: a bad item
-/// survives one test with probability at most 1 / (2^bits - 1), since no weight is zero.
+/// Width of the random weights, and number of random subsets of a bulk subgroup check. A bad item passes one
+/// test with probability at most 1 / (2^bits - 1), since no weight is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RlcBits {
     /// 64 bits, as consensus clients use: a false accept needs about 2^64 online attempts.
@@ -30,8 +30,8 @@ impl RlcBits {
 
 /// How weights are drawn: ChaCha20 keyed by SHA-256(secret || digest of the batch).
 ///
-/// The secret is drawn once by whoever drives the verification, so that a run is replayable and an
-/// outsider cannot grind signatures against the weights.
+/// The caller that drives the verification draws the secret once, so that a run is replayable and an outsider
+/// cannot grind signatures against the weights.
 #[derive(Clone)]
 pub struct Rlc {
     secret: [u8; 32],
@@ -53,12 +53,12 @@ impl fmt::Debug for Rlc {
 }
 
 impl Rlc {
-    /// Weights of the given width from a secret.
+    /// Draws weights of the given width from a secret.
     pub fn new(secret: [u8; 32], bits: RlcBits) -> Rlc {
         Rlc { secret, bits }
     }
 
-    /// Weights that a third party can reproduce: no secret, hence 128 bits wide.
+    /// Draws weights that a third party can reproduce: no secret, hence 128 bits wide.
     pub fn reproducible() -> Rlc {
         Rlc {
             secret: [0; 32],
@@ -71,7 +71,7 @@ impl Rlc {
         self.bits
     }
 
-    /// A seed for bulk subgroup checks of the bytes behind a digest.
+    /// A seed for bulk subgroup checks of the bytes with this digest.
     pub(crate) fn seed(&self, digest: &[u8; 32]) -> [u8; 32] {
         let mut hasher = Sha256::new_with_prefix(b"alphorn-subgroup-v1");
         hasher.update(self.secret);
@@ -79,7 +79,7 @@ impl Rlc {
         hasher.finalize().into()
     }
 
-    /// The stream that belongs to a batch.
+    /// The weight stream of a batch.
     pub(crate) fn stream(&self, batch_digest: &[u8; 32]) -> WeightStream {
         let key = Sha256::new()
             .chain_update(self.secret)
@@ -107,7 +107,7 @@ impl WeightStream {
         weights.extend_from_slice(weight);
     }
 
-    /// Shuffles; the modulo bias of 2^-64 * n does not matter for an order.
+    /// Shuffles `items`. The modulo bias of 2^-64 * n does not matter for an order.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = self.rng.next_u64() % (i as u64 + 1);
@@ -116,7 +116,7 @@ impl WeightStream {
     }
 }
 
-/// Fills `weight` until it is not zero: a zero weight would let its item pass unseen.
+/// Fills `weight` until it is not zero: a zero weight would let its item pass unnoticed.
 fn draw_nonzero(weight: &mut [u8], mut fill: impl FnMut(&mut [u8])) {
     fill(weight);
     while weight.iter().all(|&byte| byte == 0) {
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Whoever knows the subsets can choose points whose bad parts cancel in each of them.
+    /// With known subsets, points can be chosen whose bad parts cancel in each of them.
     #[test]
     fn trap_05_the_seed_of_subsets_depends_on_secret_and_encodings() {
         let seed =

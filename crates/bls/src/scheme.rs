@@ -1,4 +1,4 @@
-//! BLS as a scheme of the protocol: [`alphorn_scheme::Scheme`] for [`Bls`].
+//! BLS as a scheme of the protocol: implements [`alphorn_scheme::Scheme`] for [`Bls`].
 
 mod bases;
 mod claims;
@@ -33,7 +33,7 @@ pub use claims::PreparedClaims;
 pub use epoch::EpochKeys;
 pub use signers::Signers;
 
-/// Greatest multiplicity that a support can carry.
+/// Largest multiplicity that a support can carry.
 const MULTIPLICITY_MAX: u8 = 15;
 
 /// BLS12-381 signatures, summed.
@@ -42,12 +42,12 @@ pub struct Bls {
     backend: Backend,
     costs: Costs,
     rlc_bits: RlcBits,
-    /// Sums by one addition per key, whatever the kernel: the retry after a doubtful result.
+    /// Sums by one addition per key, whatever the kernel: used for the retry after a doubtful result.
     naive: bool,
 }
 
 impl Bls {
-    /// The scheme on a kernel, with what [`Costs::measure`] found about it.
+    /// The scheme on a kernel, with the costs that [`Costs::measure`] found for it.
     pub fn new(backend: Backend, costs: Costs) -> Bls {
         Bls {
             backend,
@@ -57,7 +57,7 @@ impl Bls {
         }
     }
 
-    /// The same with another width of random weights.
+    /// The same scheme with another width of random weights.
     #[must_use]
     pub fn with_rlc_bits(self, rlc_bits: RlcBits) -> Bls {
         Bls { rlc_bits, ..self }
@@ -77,7 +77,7 @@ impl Bls {
 }
 
 impl Bls {
-    /// The sum of verified evidence or votes, of which some points may be `known`; `Malformed` names the
+    /// The sum of verified evidence or votes, some of whose points may be `known`. `Malformed` identifies the
     /// first that does not decode.
     fn sum_signatures(
         &self,
@@ -89,7 +89,7 @@ impl Bls {
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         let unknown: Vec<usize> = (0..encoded.len()).filter(|&i| known[i].is_none()).collect();
         let rest: Vec<&[u8]> = unknown.iter().map(|&i| encoded[i]).collect();
-        // Verified inputs are in the subgroup; the job verifies the sum all the same.
+        // Verified inputs are in the subgroup; the job verifies the sum in any case.
         let decoded = decompress_signatures(&rest, exec);
         if ctx.stopped() {
             return Err(SchemeError::Stopped);
@@ -163,7 +163,7 @@ impl Scheme for Bls {
     fn portable(&self) -> Bls {
         Bls {
             backend: Backend::Portable,
-            // No measurement: what is predicted from here on is the same on every machine.
+            // No measurement, so that predictions from here on are the same on every host.
             costs: Costs::default(),
             naive: true,
             ..self.clone()

@@ -1,16 +1,15 @@
 //! Subgroup checks of many points at once, and the weighted sum that comes with one.
 //!
-//! Let H be the prime-order subgroup of the curve group E, and let some of the points lie outside H.
-//! A sum over a random subset of the points lies outside H with probability at least 1/2: for a bad
-//! point P and any choice for the others, at most one of "with P" and "without P" lies in H, whatever
-//! the cofactor. 64 independent subsets miss with probability at most 2^-64, 128 with 2^-128: as many
-//! are taken as the weights of the batch have bits, so that a verdict which must hold without a secret
-//! does not rest on fewer. Their sums are columns of random bits, which the digit tree of the key sums
-//! adds at some eight additions per point and 64 subsets. Its additions hold on the whole of E.
+//! Let H be the prime-order subgroup of the curve group E, and let some of the points lie outside H. A sum over
+//! a random subset of the points lies outside H with probability at least 1/2: for a bad point P and any choice
+//! of the others, at most one of "with P" and "without P" lies in H, whatever the cofactor. 64 independent
+//! subsets miss with probability at most 2^-64, 128 subsets with 2^-128. There are as many subsets as the
+//! weights of the batch have bits, so that a verdict which must hold without a secret does not rest on fewer.
+//! Their sums are columns of random bits, which the digit tree of the key sums adds with some eight additions
+//! per point and 64 subsets. Its additions are valid on the whole of E.
 //!
-//! The bits of a batch's own weights are such subsets, and with S_j the sum of bit j, the batch needs
-//! Σ 2^j·S_j: so where both are asked for, the check is free but for looking at the S_j ([`crate::lecture`],
-//! section 5).
+//! The bits of a batch's own weights are such subsets. With S_j the sum of bit j, the batch needs Σ 2^j·S_j, so
+//! where both are needed the check costs only a look at the S_j ([`crate::lecture`], section 5).
 
 use core::ops::Range;
 
@@ -27,19 +26,19 @@ use crate::sums::tree::Tree;
 use crate::sums::{KernelField, Portable};
 use crate::weighted::{sums_of_bits, vartime_weighted_sum};
 
-/// Up to this many points per 64 subsets are checked singly: a test costs 64 single checks and the
-/// sums.
+/// Up to this many points per 64 subsets are checked one by one: a test costs 64 single checks plus the sums.
 const SINGLE_MAX: usize = 160;
-/// Points of one test, so that its buffers stay small.
+/// Points per test, limited to keep its buffers small.
 const BLOCK: usize = 1 << 15;
 
-/// Positions of the points that are not in the prime-order subgroup, in increasing order.
+/// Returns the positions of the points that are not in the prime-order subgroup, in increasing order.
 ///
-/// All points are on the curve; the identity is in the subgroup. `seed` must be unpredictable to
-/// whoever chose the points. A point outside is missed with probability at most 2^-64 per test, and
-/// one test is made per 2^15 points and per halving of a range with such a point; no point of the
+/// All points must be on the curve; the identity is in the subgroup. `seed` must be unpredictable to the party
+/// that chose the points. A point outside is missed with probability at most 2^-64 per test, and there is one
+/// test per 2^15 points and per halving of a range with such a point. No point of the subgroup is ever
+/// reported.
 /// subgroup is ever named.
-// The kernels are nobody else's business.
+// The kernels are private to this crate.
 #[allow(private_bounds)]
 pub fn outside_subgroup<F: KernelField + LaneField>(
     backend: Backend,
@@ -50,15 +49,16 @@ pub fn outside_subgroup<F: KernelField + LaneField>(
     outside_subgroup_with(backend, points, &subsets(seed, points.len(), bits), bits)
 }
 
-/// Random subsets for so many points, as weights: bit j says whether the point is in subset j.
+/// Draws random subsets for this many points, as weights: bit j says whether the point is in subset j.
 pub(crate) fn subsets(seed: &[u8; 32], points: usize, bits: RlcBits) -> Vec<u8> {
     let mut weights = vec![0; points * bits.bits() / 8];
     ChaCha20Rng::from_seed(*seed).fill_bytes(&mut weights);
     weights
 }
 
-/// As [`outside_subgroup`] by the subsets that the bits of `weights` are, with an error of 2^-bits; where
-/// they are a public function of the points, so that their maker can try many, this takes 128 bits.
+/// Like [`outside_subgroup`], with the subsets given by the bits of `weights` and an error of 2^-bits. If the
+/// weights are a public function of the points, so that the maker of the points can try many, this needs 128
+/// bits.
 pub(crate) fn outside_subgroup_with<F: KernelField + LaneField>(
     backend: Backend,
     points: &[Affine<F>],
@@ -72,9 +72,9 @@ pub(crate) fn outside_subgroup_with<F: KernelField + LaneField>(
     )
 }
 
-/// Σ weights[i]·points[i], or else the positions of the points outside the subgroup as
-/// [`outside_subgroup_with`] finds them: by the sums over the weights' bits, of which the sum is made.
-/// No point is the identity.
+/// Returns Σ weights[i]·points[i], or the positions of the points outside the subgroup as found by
+/// [`outside_subgroup_with`]. The check uses the sums over the bits of the weights, and the weighted sum is
+/// built from them. No point may be the identity.
 pub(crate) fn vartime_checked_sum<F: KernelField + LaneField>(
     backend: Backend,
     points: &[Affine<F>],
@@ -95,11 +95,11 @@ struct Search<'a, K: SumKernel> {
     stored: Vec<K::Point>,
     weights: &'a [u8],
     bits: usize,
-    /// Points up to which they are checked singly.
+    /// Up to this many points are checked one by one.
     single_max: usize,
     tree: Tree<K>,
     outside: Vec<usize>,
-    /// Ranges that were checked singly.
+    /// Ranges that were checked point by point.
     singles: Vec<Range<usize>>,
     /// The sums of tests that found nothing.
     passed: Vec<Vec<Affine<K::Field>>>,
@@ -145,8 +145,8 @@ impl<'a, K: SumKernel<Field: KernelField + LaneField>> Search<'a, K> {
         self
     }
 
-    /// Tests a range; if some point is outside, both halves. Left first, so the positions come in
-    /// order.
+    /// Tests a range, and both halves if some point is outside. The left half goes first, so positions come out
+    /// in order.
     fn search(&mut self, range: Range<usize>) {
         if range.len() <= self.single_max {
             let outside = outside_group(self.backend, &self.points[range.clone()]);
@@ -165,7 +165,7 @@ impl<'a, K: SumKernel<Field: KernelField + LaneField>> Search<'a, K> {
         self.search(middle..range.end);
     }
 
-    /// The sums over the subsets that the bits of the weights are.
+    /// The sums over the subsets given by the bits of the weights.
     fn subset_sums(&mut self, range: Range<usize>) -> Vec<Affine<K::Field>> {
         let finite: Vec<usize> = range.filter(|i| !self.points[*i].is_infinity()).collect();
         sums_of_bits(
@@ -311,7 +311,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Two bad points whose bad parts cancel are still found: their subsets differ.
+    /// Two bad points whose bad parts cancel are still found, because their subsets differ.
     #[test]
     fn opposite_parts_do_not_hide_each_other() {
         let torsion = point_of_order_13();
@@ -323,8 +323,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// The sum of a check is that of blst, for points that are tested and for those checked singly; a point
-    /// outside is named instead.
+    /// The sum of a check equals blst's, both for tested points and for points checked one by one. A point
+    /// outside is reported instead.
     #[test]
     fn a_checked_sum_is_the_weighted_sum_or_names_who_is_outside() {
         let torsion = point_of_order_13();

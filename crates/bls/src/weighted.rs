@@ -1,9 +1,9 @@
-//! Σ weight·point for random weights of a batch: the sums of its columns of bits, by the kernel of the
-//! key sums.
+//! Σ weight·point for the random weights of a batch, computed from the sums of its columns of bits by the
+//! kernel of the key sums.
 //!
-//! With w_i = Σ 2^j·w_ij, Σ w_i·P_i = Σ 2^j·S_j, where S_j is the sum of the points with bit j set: as
-//! many columns of random bits as the weights have. The digit tree shares their additions (some nine per
-//! point and 64 columns at 512 points), its kernel adds sixteen at a time, and 64 doublings join the
+//! With w_i = Σ 2^j·w_ij, Σ w_i·P_i = Σ 2^j·S_j, where S_j is the sum of the points with bit j set. There are
+//! as many columns of random bits as the weights have bits. The digit tree shares their additions (some nine
+//! per point and 64 columns at 512 points), its kernel adds sixteen at a time, and 64 doublings join the
 //! columns. Variable time.
 
 use core::ops::Range;
@@ -22,14 +22,14 @@ use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
 use crate::sums::{Costs, random_groups};
 
-/// Points from which columns are faster than blst's buckets.
+/// Number of points from which columns are faster than blst's buckets.
 const COLUMNS_MIN: usize = 64;
-/// Single multiples that are worth a thread, and the most between two looks at the stop flag: some 5 ms.
+/// Single multiples that are worth a thread, and the maximum between two reads of the stop flag: some 5 ms.
 #[cfg(target_arch = "x86_64")]
 const MULTIPLES: (usize, usize) = (64, 512);
 
-/// The sum over each column of bits; the identity where the column is empty. `bits` tells the bits of a
-/// position in a range of columns, the lowest first; `stored` has a point for each position.
+/// The sum over each column of bits; the identity for an empty column. `bits` returns the bits of a position in
+/// a range of columns, lowest first; `stored` has a point for each position.
 pub(crate) fn column_sums<K: SumKernel>(
     kernel: K,
     stored: &[K::Point],
@@ -67,8 +67,8 @@ pub(crate) fn column_sums<K: SumKernel>(
         .collect()
 }
 
-/// Σ weights[i]·points[i]; `bits` / 8 little-endian bytes a weight. The points are in the subgroup of
-/// prime order and none is the identity.
+/// Returns Σ weights[i]·points[i], with `bits` / 8 little-endian bytes per weight. The points must be in the
+/// subgroup of prime order, and none may be the identity.
 pub(crate) fn vartime_weighted_sum<F: KernelField + LaneField>(
     backend: Backend,
     points: &[Affine<F>],
@@ -85,8 +85,8 @@ pub(crate) fn vartime_weighted_sum<F: KernelField + LaneField>(
     )
 }
 
-/// The weighted sum over each of some ranges that follow one another; under a task that was asked to end,
-/// any points.
+/// The weighted sum over each of several consecutive ranges. If the task was asked to stop, the points are
+/// arbitrary.
 pub(crate) fn vartime_weighted_sums<F: KernelField + LaneField>(
     points: &[Affine<F>],
     weights: &[u8],
@@ -105,7 +105,7 @@ pub(crate) fn vartime_weighted_sums<F: KernelField + LaneField>(
     with_multiplier!(
         exec.backend(),
         m => {
-            // Ranges too short for columns: each point with its weight, in lanes.
+            // Ranges too short for columns: multiply each point by its weight, in lanes.
             let short = |range: &Range<usize>| range.len() < COLUMNS_MIN;
             let items: Vec<(Affine<F>, u128)> = ranges
                 .iter()
@@ -139,15 +139,15 @@ pub(crate) fn vartime_weighted_sums<F: KernelField + LaneField>(
     )
 }
 
-/// At most sixteen little-endian bytes.
+/// Reads at most sixteen little-endian bytes.
 #[cfg(target_arch = "x86_64")]
 fn weight(bytes: &[u8]) -> u128 {
     let shift = |weight: u128, byte: &u8| weight << 8 | u128::from(*byte);
     bytes.iter().rev().fold(0, shift)
 }
 
-/// The sums over the columns of the weights' bits, the lowest bit first; the identity where a column is
-/// empty. `stored` has a point for each weight, and those at `positions` count.
+/// The sums over the columns of the weights' bits, lowest bit first; the identity for an empty column. `stored`
+/// has a point for each weight; only those at `positions` count.
 pub(crate) fn sums_of_bits<K: SumKernel>(
     kernel: K,
     stored: &[K::Point],
@@ -194,7 +194,7 @@ mod tests {
         while points.len() < COLUMNS_MIN + 3 {
             points.push(F::sum_naive(&[points[points.len() - 1], generator]));
         }
-        // Equal and opposite points, whose columns meet the exceptional additions.
+        // Equal and opposite points, whose columns hit the exceptional additions.
         (points[5], points[6]) = (points[4], points[4].neg());
         for bytes in [8, 16] {
             let mut state = 3u64;
@@ -203,7 +203,7 @@ mod tests {
                 (state >> 56) as u8
             };
             let mut weights: Vec<u8> = (0..points.len() * bytes).map(|_| random()).collect();
-            // A small one, the largest, and two equal ones for the opposite points.
+            // A small weight, the largest, and two equal ones for the opposite points.
             weights[..bytes].fill(0);
             weights[0] = 1;
             weights[bytes..2 * bytes].fill(0xff);
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Ranges of one point, of a few, of many, and the weights at their edges.
+    /// Ranges of one point, a few points and many points, with weights at their limits.
     fn check_ranges<F: KernelField + LaneField>(generator: Affine<F>) {
         let mut points = vec![generator];
         while points.len() < 150 {

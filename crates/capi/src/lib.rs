@@ -1,13 +1,13 @@
 //! The C library of alphorn: opaque handles, explicit lengths, and no panic that crosses the boundary.
 //!
-//! All that C sees is in `border`, the one module with unsafe code: each function turns pointers into
-//! references as the header says they are, calls [`alphorn_bindings`], and turns its answer back.
-//! `include/alphorn.h` is made from it by cbindgen, and a test holds it current.
+//! Everything visible to C is in `border`, the only module with unsafe code. Each function turns pointers into
+//! references under the contract in the header, calls [`alphorn_bindings`], and converts the result back.
+//! cbindgen generates `include/alphorn.h` from it, and a test checks that it is current.
 #![deny(unsafe_code)]
 
 pub mod border;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

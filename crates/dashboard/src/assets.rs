@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// What the page may load: files of its own origin, nothing inline, nothing framed.
+/// What the page may load: files from its own origin, nothing inline, nothing framed.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
@@ -70,15 +70,15 @@ fn entity_tag(asset: &Asset) -> String {
     let digest = Sha256::digest(asset.text.as_bytes());
     let mut tag = String::from("\"");
     for byte in &digest[..16] {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(tag, "{byte:02x}");
     }
     tag.push('"');
     tag
 }
 
-/// Gives a file by its path. The page itself needs a slash at the end of its path, so that its
-/// links are relative to it: without one, the browser is sent there.
+/// Serves a file by its path. The page itself needs a trailing slash in its path, so that its links are
+/// relative to it; without one, the browser is redirected.
 pub(crate) async fn serve(
     OriginalUri(original): OriginalUri,
     uri: Uri,
@@ -96,7 +96,7 @@ pub(crate) async fn serve(
         return (StatusCode::NOT_FOUND, guards(), "no such file\n").into_response();
     };
     let (asset, tag) = (ASSETS[index], TAGS[index].as_str());
-    // Asked each time, sent only when changed: a new binary is a new page at once.
+    // Revalidated on every request, sent only if changed, so a new binary shows its new page at once.
     let caching = [(ETAG, tag), (CACHE_CONTROL, "no-cache")];
     if is_known(&headers, tag) {
         return (StatusCode::NOT_MODIFIED, guards(), caching).into_response();
@@ -105,7 +105,7 @@ pub(crate) async fn serve(
     (guards(), caching, content_type, asset.text).into_response()
 }
 
-/// Whether the client has the file with this tag (RFC 9110, section 13.1.2).
+/// Returns whether the client already has the file with this tag (RFC 9110, section 13.1.2).
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let lists = headers.get_all(IF_NONE_MATCH).iter();
     lists.filter_map(|list| list.to_str().ok()).any(|list| {
@@ -115,7 +115,7 @@ fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     })
 }
 
-/// Headers of every answer.
+/// Headers of every response.
 pub(crate) fn guards() -> [(HeaderName, &'static str); 3] {
     [
         (CSP, CONTENT_SECURITY_POLICY),

@@ -1,5 +1,5 @@
-//! Clients that are sent a stream: so many in all, so many of an address or a name, and none that does not
-//! read. Where all seats are taken, one that has more of them than another gives one up for it.
+//! Clients that receive a stream: bounded in total and per address or name. Clients that do not read are
+//! dropped. When all seats are taken, an owner with more seats than another gives one up to it.
 
 use axum::body::Bytes;
 use std::collections::BTreeMap;
@@ -11,35 +11,35 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Most clients that are sent something at a time, by all sources that share their seats.
+/// Maximum number of clients served at a time, over all sources that share seats.
 pub const CLIENTS_MAX: usize = 64;
 
-/// Most of them behind one address: whether a client reads is not seen before the system's buffers are
-/// full, so readers of other addresses have seats that it cannot take.
+/// Maximum number of clients per address. Whether a client reads cannot be seen before the system's buffers are
+/// full, so this reserves seats for readers at other addresses.
 pub const CLIENTS_OF_ADDRESS_MAX: usize = 16;
 
-/// How long a client may leave what it was sent unread before it loses its seat.
+/// How long a client may leave sent data unread before it loses its seat.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes after which what was written is sent: a chunk is at most a line longer.
+/// Bytes after which pending output is sent; a chunk exceeds this by at most a line.
 pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Chunks that wait for a slow client.
+/// Maximum number of chunks queued for a slow client.
 const CHUNKS_WAITING_MAX: usize = 2;
 
 /// A part of a body, or why it ends early.
 type Chunk = Result<Bytes, io::Error>;
 
-/// The parts of an answer that a client reads.
+/// The chunks of a response that a client reads.
 pub(crate) type Body = ReceiverStream<Chunk>;
 
-/// Where a request comes from: whoever serves puts it among the extensions of each request, or no address
-/// has a bound of its own.
+/// Origin of a request. The server puts it among the extensions of each request; without it no address has its
+/// own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
 impl ClientAddress {
-    /// Addresses that count as one: an IPv4 address, or the network that one host of IPv6 has.
+    /// Addresses that count as one: an IPv4 address, or the network assigned to a single IPv6 host.
     #[must_use]
     pub fn group(self) -> IpAddr {
         match self.0.to_canonical() {
@@ -49,7 +49,7 @@ impl ClientAddress {
     }
 }
 
-/// Whose seats are counted together.
+/// The party whose seats are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Address(IpAddr),
@@ -59,11 +59,11 @@ enum Owner {
 /// A seat that is taken.
 struct Seat {
     owner: Option<Owner>,
-    /// Its end, if another one takes the seat.
+    /// Dropped if another client takes the seat, which ends this one.
     _given_up: oneshot::Sender<()>,
 }
 
-/// The seats that are taken, in the order in which they were.
+/// The taken seats, in the order in which they were taken.
 #[derive(Default)]
 struct Seats {
     next: u64,
@@ -71,7 +71,8 @@ struct Seats {
 }
 
 impl Seats {
-    /// A seat for an owner who may have so many, and what ends when another one takes it.
+    /// Takes a seat for an owner with this limit. The returned receiver ends when another client takes the
+    /// seat.
     fn take(&mut self, owner: Option<(Owner, usize)>) -> Option<(u64, oneshot::Receiver<()>)> {
         let max = owner.as_ref().map_or(usize::MAX, |(_, max)| *max);
         let owner = owner.map(|(owner, _)| owner);
@@ -85,14 +86,14 @@ impl Seats {
         }
         if self.taken.len() >= CLIENTS_MAX {
             let most = counts.values().copied().max().unwrap_or(0);
-            // With one less the other still has as many: nobody takes seats back and forth.
+            // With one seat less the other owner still has as many, so owners cannot take seats back and forth.
             if most <= own + 1 {
                 return None;
             }
             let mut newest = self.taken.iter().rev();
             let of_most = newest.find(|(_, seat)| counts.get(&seat.owner) == Some(&most));
             let victim = of_most.map(|(number, _)| *number)?;
-            // It ends as its own task sees that its sender is gone.
+            // The victim's task ends when it sees that its sender is gone.
             self.taken.remove(&victim);
         }
         let (sender, given_up) = oneshot::channel();
@@ -111,7 +112,7 @@ impl Seats {
 #[derive(Clone)]
 pub struct Clients {
     seats: Arc<Mutex<Seats>>,
-    /// Who asks for a seat, and how many it may have; none if that is not known.
+    /// The owner that asks for a seat, and its limit; none if unknown.
     owner: Option<(Owner, usize)>,
     dropped: Arc<AtomicU64>,
 }
@@ -121,13 +122,13 @@ fn lock(seats: &Mutex<Seats>) -> MutexGuard<'_, Seats> {
     seats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the parts of a body go.
+/// Destination of the parts of a body.
 pub(crate) struct Sink {
     chunks: mpsc::Sender<Chunk>,
     dropped: Arc<AtomicU64>,
     number: u64,
     seats: Arc<Mutex<Seats>>,
-    /// None once another one has the seat: what has ended must not be polled.
+    /// `None` once another client has the seat: a completed receiver must not be polled.
     given_up: Option<oneshot::Receiver<()>>,
 }
 
@@ -138,7 +139,7 @@ impl Drop for Sink {
 }
 
 impl Clients {
-    /// All seats are free.
+    /// Creates a set with all seats free.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -148,7 +149,7 @@ impl Clients {
         }
     }
 
-    /// The same seats, for a client of an address.
+    /// The same seats, for a client at an address.
     #[must_use]
     pub fn of(&self, address: Option<ClientAddress>) -> Self {
         Self {
@@ -157,7 +158,7 @@ impl Clients {
         }
     }
 
-    /// The same seats, for a client that is known by a name and may have so many of them.
+    /// The same seats, for a client with a known name and this limit.
     #[must_use]
     pub fn named(&self, name: &str, max: usize) -> Self {
         Self {
@@ -166,8 +167,8 @@ impl Clients {
         }
     }
 
-    /// A seat for a client and the body that it reads, if there is one left, or an owner with more of them
-    /// gives one up.
+    /// A seat for a client and the body that it reads, if a seat is left or an owner with more seats gives one
+    /// up.
     #[must_use]
     pub(crate) fn admit(&self) -> Option<(Sink, Body)> {
         let (number, given_up) = lock(&self.seats).take(self.owner.clone())?;
@@ -182,13 +183,13 @@ impl Clients {
         Some((sink, ReceiverStream::new(receiver)))
     }
 
-    /// Lines that clients were told they had missed.
+    /// Number of lines that clients were notified of having missed.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Seats that are taken.
+    /// Number of taken seats.
     #[must_use]
     pub fn taken(&self) -> usize {
         lock(&self.seats).taken.len()
@@ -202,7 +203,7 @@ impl Default for Clients {
 }
 
 impl Sink {
-    /// Sends a part; false if the client is gone or does not read, or another one has its seat.
+    /// Sends a part; false if the client is gone or does not read, or another client has its seat.
     pub(crate) async fn send(&mut self, chunk: Chunk) -> bool {
         let Some(given_up) = &mut self.given_up else {
             return false;
@@ -211,7 +212,7 @@ impl Sink {
             biased;
             _ = given_up => {
                 self.given_up = None;
-                // Without an error what came so far would look whole.
+                // Without an error, the truncated body would look complete.
                 let error = io::Error::other("another client has the seat");
                 let _ = tokio::time::timeout(SEND_TIMEOUT, self.chunks.send(Err(error))).await;
                 false
@@ -222,12 +223,12 @@ impl Sink {
         }
     }
 
-    /// Counts lines that the client has missed.
+    /// Counts lines missed by the client.
     pub(crate) fn missed(&self, lines: u64) {
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Waits until the client is gone, or another one has its seat.
+    /// Waits until the client is gone, or another client has its seat.
     pub(crate) async fn closed(&mut self) {
         if let Some(given_up) = &mut self.given_up {
             tokio::select! {
@@ -263,7 +264,7 @@ mod tests {
         assert!(hog.admit().is_some());
     }
 
-    /// They read all that they are sent.
+    /// They read everything they are sent.
     #[tokio::test]
     async fn addresses_that_hold_all_places_give_one_up_for_another() {
         let clients = Clients::new();

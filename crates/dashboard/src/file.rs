@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::runtime::Handle;
 
-/// Most bytes of a trace file that is served: beyond, a browser cannot hold it.
+/// Maximum size in bytes of a served trace file: a browser cannot hold more.
 pub const TRACE_BYTES_MAX: u64 = 1 << 30;
 
-/// A file that is not offered.
+/// Why a file is not offered.
 #[derive(Debug, Error)]
 pub enum TraceFileError {
     /// It cannot be opened.
@@ -24,7 +24,7 @@ pub enum TraceFileError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
     /// It is too large.
@@ -47,7 +47,7 @@ pub enum TraceFileError {
     },
 }
 
-/// A trace file all of whose lines were records when it was opened.
+/// A trace file in which every line was a record when it was opened.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
     path: PathBuf,
@@ -55,12 +55,12 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Reads the whole file once and remembers where it is.
+    /// Reads the whole file once and keeps its path.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is above [`TRACE_BYTES_MAX`], or has a line that is not a record:
-    /// the error names the first such line.
+    /// If it cannot be read, is above [`TRACE_BYTES_MAX`], or has a line that is not a record: the error names
+    /// the first such line.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceFileError> {
         let mut file = Self {
             path: path.as_ref().to_owned(),
@@ -75,13 +75,13 @@ impl TraceFile {
         Ok(file)
     }
 
-    /// Number of records when it was opened.
+    /// Number of records when the file was opened.
     #[must_use]
     pub const fn records(&self) -> u64 {
         self.records
     }
 
-    /// Gives each line that is a record, until it is told to stop.
+    /// Passes each line that is a record to `take`, until it returns false.
     fn read(&self, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), TraceFileError> {
         let path = || self.path.clone();
         let opened = File::open(&self.path).and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -95,7 +95,7 @@ impl TraceFile {
                 bytes,
             });
         }
-        // A file that grows meanwhile is read to the bound and not further.
+        // A file that grows meanwhile is read up to the bound and no further.
         let mut reader = TraceReader::new(BufReader::new(file.take(TRACE_BYTES_MAX)));
         while let Some(record) = reader.next() {
             record.map_err(|error| TraceFileError::Line {
@@ -110,8 +110,8 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Sends the records in chunks of whole lines, until all are sent or the client is gone.
-    /// Blocks: not for a thread of the loop.
+    /// Sends the records in chunks of whole lines, until all are sent or the client is gone. Blocking: must not
+    /// run on a thread of the event loop.
     fn send(&self, sink: &mut Sink, runtime: &Handle) {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
         let result = self.read(|line| {
@@ -120,7 +120,7 @@ impl TraceFile {
             chunk.len() < CHUNK_BYTES
                 || runtime.block_on(sink.send(Ok(std::mem::take(&mut chunk).into())))
         });
-        // An error cuts the answer short, which a client sees; one that is gone needs no end.
+        // An error cuts the response short, which a client notices; a client that is gone needs no end marker.
         let last = match result {
             Ok(()) => Ok(chunk.into()),
             Err(error) => Err(io::Error::other(error)),
@@ -129,13 +129,13 @@ impl TraceFile {
     }
 }
 
-/// The answer to a request for the trace.
+/// Responds to a request for the trace.
 pub(crate) async fn serve(file: TraceFile, clients: Clients) -> Response {
     let Some((mut sink, body)) = clients.admit() else {
         return full();
     };
     let runtime = Handle::current();
-    // Ends by itself: with the file, or when the client is gone or does not read.
+    // Ends by itself: at the end of the file, or when the client is gone or does not read.
     tokio::task::spawn_blocking(move || file.send(&mut sink, &runtime));
     let headers = [
         (CONTENT_TYPE, "application/jsonl; charset=utf-8"),

@@ -1,15 +1,14 @@
 //! A running source as server-sent events (WHATWG HTML, section 9.2).
 //!
-//! A client gets what follows, every [`TICK`]. If the source has snapshots, a client that knows
-//! nothing gets one first, announced by an event `snapshot` with the number of its lines. Each line
-//! is an event of its kind, whose id is the instance and the position: a client that comes back
-//! with its last id gets what it missed. A gap is a comment with the number of lines that are lost,
-//! and of a source with snapshots an event `gap` too. A client further behind than the ring reaches
-//! is closed, and so is one that does not read. Where a source ends, so do its streams, once all of it is
-//! sent.
+//! A client receives new lines every [`TICK`]. If the source has snapshots, a client without state first
+//! receives one, announced by an event `snapshot` with the number of its lines. Each line is an event of its
+//! kind, whose id is the instance and the position: a client that reconnects with its last id gets what it
+//! missed. A gap is a comment with the number of lost lines, and for a source with snapshots also an event
+//! `gap`. A client that is further behind than the ring reaches is disconnected, and so is one that does not
+//! read. When a source ends, its streams end once everything is sent.
 //!
-//! `axum::response::sse` would send each event for itself, and wait for who does not read as long as
-//! the connection lasts; a broadcast channel has no past to give to who comes back.
+//! `axum::response::sse` would send each event on its own, and wait for a client that does not read for as long
+//! as the connection lasts; a broadcast channel has no history for a client that reconnects.
 
 use crate::clients::{CHUNK_BYTES, Clients, Sink};
 use alphorn_types::trace::{Batch, Line, Lines, Ring};
@@ -20,40 +19,40 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a client is sent what is new.
+/// How often new lines are sent to a client.
 const TICK: Duration = Duration::from_millis(50);
 
-/// After how much silence a client gets a comment that the connection is alive.
+/// Silence after which a client is sent a keep-alive comment.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Most lines that are taken from a source at once.
+/// Maximum number of lines taken from a source at once.
 const BATCH_LINES_MAX: usize = 1_024;
 
-/// Milliseconds after which a client that lost its connection comes back.
+/// Milliseconds after which a client that lost its connection reconnects.
 const RETRY_MS: u32 = 500;
 
-/// Lines that go on. What it gives is bounded, and it never waits.
+/// A stream of lines. Results are bounded, and calls never wait.
 pub trait Live: Send + Sync + 'static {
-    /// What tells the positions of this source from those of the same node before a restart.
+    /// Distinguishes the positions of this source from those of the same node before a restart.
     fn instance(&self) -> u64;
 
-    /// Most lines that lie between a client and the newest line before it is closed.
+    /// Maximum number of lines between a client and the newest line before it is disconnected.
     fn lag_max(&self) -> u64;
 
-    /// What rebuilds the state now, with the position after it; none if a new client only gets
-    /// what follows.
+    /// The lines that rebuild the current state, with the position after it; none if a new client only gets new
+    /// lines.
     fn snapshot(&self) -> Option<Batch>;
 
-    /// What came after a position, at most `lines_max` lines.
+    /// The lines after a position, at most `lines_max`.
     fn after(&self, position: u64, lines_max: usize) -> Batch;
 
-    /// Whether no more lines come.
+    /// Returns whether no more lines will come.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// The writer locks for one `push`, readers for one batch of shared lines: no one waits long.
+/// The writer locks for one `push`, readers for one batch of shared lines, so waits are short.
 impl Live for Mutex<Ring> {
     fn instance(&self) -> u64 {
         lock(self).instance()
@@ -72,7 +71,7 @@ impl Live for Mutex<Ring> {
     }
 }
 
-/// As of a ring.
+/// Like the implementation for a ring.
 impl Live for Mutex<Lines> {
     fn instance(&self) -> u64 {
         lock(self).instance()
@@ -91,22 +90,22 @@ impl Live for Mutex<Lines> {
     }
 }
 
-/// A writer that panicked left whole lines: `push` changes them last.
+/// After a panic of the writer the lines are whole: `push` changes them last.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which lines of a source a client asked for.
+/// The lines of a source that a client asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// All.
     All,
-    /// Those of some kinds.
+    /// Lines of some kinds.
     Kinds {
         /// The kinds.
         kinds: Vec<&'static str>,
-        /// Whether one of them is of the high rate. Who wants none of these is told of a gap only
-        /// if lines of the low rate are gone.
+        /// Whether one of them is a high-rate kind. A client that requests none of these is notified of a gap
+        /// only if low-rate lines are gone.
         has_high: bool,
     },
 }
@@ -119,7 +118,7 @@ impl Wanted {
         }
     }
 
-    /// How many lines are lost, of all kinds, if lines that are wanted may be among them.
+    /// Number of lost lines of all kinds, if requested lines may be among them.
     fn lost(&self, batch: &Batch) -> u64 {
         match self {
             Wanted::Kinds {
@@ -130,13 +129,13 @@ impl Wanted {
     }
 }
 
-/// The id of an event: where a client is, and in which life of the source.
+/// The id of an event: the client's position, and the instance of the source.
 #[must_use]
 fn event_id(instance: u64, position: u64) -> String {
     format!("{instance:x}-{position}")
 }
 
-/// Instance and position of an id, as [`event_id`] writes it.
+/// Parses instance and position from an id written by [`event_id`].
 #[must_use]
 fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (instance, position) = id.split_once('-')?;
@@ -144,11 +143,11 @@ fn parse_event_id(id: &str) -> Option<(u64, u64)> {
         u64::from_str_radix(instance, 16).ok()?,
         position.parse().ok()?,
     );
-    // Only what we wrote: no signs, no zeros in front.
+    // Accept only what we wrote: no signs, no leading zeros.
     (event_id(parsed.0, parsed.1) == id).then_some(parsed)
 }
 
-/// The stream of a source for a client, from its `Last-Event-ID` on; none if all places are taken.
+/// The stream of a source for a client, starting after its `Last-Event-ID`; none if all seats are taken.
 pub fn follow(
     source: Arc<dyn Live>,
     clients: &Clients,
@@ -169,7 +168,7 @@ pub fn follow(
     Some((headers, axum::body::Body::from_stream(body)).into_response())
 }
 
-/// Sends what a client does not have, until it is gone, does not read, fell too far behind, or has all.
+/// Sends what a client does not have, until it is gone, does not read, is too far behind, or has everything.
 async fn send(source: Arc<dyn Live>, mut sink: Sink, known: Option<u64>, wanted: Wanted) {
     let instance = source.instance();
     let mut text = format!("retry: {RETRY_MS}\n\n");
@@ -181,7 +180,7 @@ async fn send(source: Arc<dyn Live>, mut sink: Sink, known: Option<u64>, wanted:
         (None, None) => source.after(u64::MAX, 1).position,
         (None, Some(snapshot)) => {
             first = snapshot;
-            // No formatting here fails: it goes to memory.
+            // Formatting cannot fail here: it writes to memory.
             let lines = first.lines.len();
             let _ = write!(text, "event: snapshot\ndata: {{\"lines\":{lines}}}\n\n");
             first.position
@@ -198,7 +197,7 @@ async fn send(source: Arc<dyn Live>, mut sink: Sink, known: Option<u64>, wanted:
     drop(first);
     let mut silent_for = Duration::ZERO;
     loop {
-        // Asked before, so that the last line is among what is taken then.
+        // Checked first, so that the last line is among those taken below.
         let is_over = source.is_over();
         let batch = source.after(position, BATCH_LINES_MAX);
         let is_last = batch.lines.len() < BATCH_LINES_MAX;
@@ -223,7 +222,7 @@ async fn send(source: Arc<dyn Live>, mut sink: Sink, known: Option<u64>, wanted:
             }
         }
         if is_behind {
-            // A client that took so long to read this that the rest is gone starts anew.
+            // A client that took so long to read this that the rest is gone starts over.
             let newest = source.after(u64::MAX, 1).position;
             if newest.saturating_sub(position) > source.lag_max() {
                 return;
@@ -241,8 +240,8 @@ async fn send(source: Arc<dyn Live>, mut sink: Sink, known: Option<u64>, wanted:
     }
 }
 
-/// Sends a text and lines after it in chunks, so that a slow client holds few bytes of ours; false
-/// if it is gone or does not read.
+/// Sends a text followed by lines in chunks, so that a slow client holds few of our bytes; false if it is gone
+/// or does not read.
 pub(crate) async fn sink_lines(
     sink: &mut Sink,
     mut text: String,

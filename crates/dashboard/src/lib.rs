@@ -1,20 +1,19 @@
 //! Serves one page over one trace format, live or replayed.
 //!
-//! [`router`] gives the routes of the page, to be mounted under a path of its own, for instance
-//! `Router::new().nest_service("/dashboard", router(source))`
-//! (`nest` would not find it with a slash at the end of the path):
+//! [`router`] returns the routes of the page, to be mounted under its own path, for instance
+//! `Router::new().nest_service("/dashboard", router(source))` (`nest` would not find it with a trailing slash
+//! in the path):
 //!
-//! | route | what it gives |
+//! | route | content |
 //! |---|---|
 //! | `/` and the names of [`ASSETS`] | the page: embedded, with an entity tag, no request off its origin |
 //! | `/trace` | the trace of the [`Source`]: JSON lines of a file, server-sent events of a live one |
-//! | `/trace/snapshot` | of a live source, what rebuilds the state now, as JSON lines |
+//! | `/trace/snapshot` | of a live source, the lines that rebuild the current state, as JSON lines |
 //!
-//! A trace is a sequence of [`alphorn_types::trace::Record`]. A live source is anything that
-//! implements [`Live`]; a [`Mutex`](std::sync::Mutex) of a
-//! [`Ring`](alphorn_types::trace::Ring) does, so a node that pushes its records into such a ring
-//! needs no code for the page. Whoever has other lines to send, as a node has events of its chain,
-//! gives them to [`follow`]; all sources of a process share the places of one [`Clients`].
+//! A trace is a sequence of [`alphorn_types::trace::Record`]. A live source is anything that implements
+//! [`Live`]; a [`Mutex`](std::sync::Mutex) of a [`Ring`](alphorn_types::trace::Ring) does, so a node that
+//! pushes its records into such a ring needs no code for the page. Other lines, for instance the chain events
+//! of a node, can be sent with [`follow`]. All sources of a process share the seats of one [`Clients`].
 #![forbid(unsafe_code)]
 
 mod assets;
@@ -34,14 +33,14 @@ pub use clients::{CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX, ClientAddress, Clients};
 pub use file::{TRACE_BYTES_MAX, TraceFile, TraceFileError};
 pub use follow::{Live, Wanted, follow};
 
-/// Where the page gets its trace from.
+/// Source of the page's trace.
 #[derive(Clone)]
 pub enum Source {
-    /// From nowhere: the reader opens a file in the page.
+    /// No source: the reader opens a file in the page.
     None,
-    /// From a file: replayed.
+    /// A file, which is replayed.
     File(TraceFile),
-    /// From a running node.
+    /// A running node.
     Live(Arc<dyn Live>),
 }
 
@@ -60,14 +59,14 @@ pub fn router(source: Source) -> Router {
     router_among(source, Clients::new())
 }
 
-/// The same, with readers that share their places with those of other sources.
+/// The same, with readers that share their seats with those of other sources.
 pub fn router_among(source: Source, clients: Clients) -> Router {
     stream(source, clients)
         .route("/", get(assets::serve))
         .fallback(get(assets::serve))
 }
 
-/// The routes `/trace` and `/trace/snapshot` alone, for whoever serves traces without the page.
+/// The routes `/trace` and `/trace/snapshot` only, for serving traces without the page.
 pub fn stream(source: Source, clients: Clients) -> Router {
     match source {
         Source::None => Router::new().route("/trace", get(nothing)),
@@ -79,19 +78,19 @@ pub fn stream(source: Source, clients: Clients) -> Router {
     }
 }
 
-/// The address that whoever serves found for a request.
+/// The address that the server found for a request.
 type Asker = Option<Extension<ClientAddress>>;
 
 fn address(from: Asker) -> Option<ClientAddress> {
     from.map(|Extension(address)| address)
 }
 
-/// There is no trace, and that is no error: the page then waits for a file.
+/// No trace, which is not an error: the page then waits for a file.
 async fn nothing() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

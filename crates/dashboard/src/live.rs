@@ -1,4 +1,4 @@
-//! A running trace: a stream of events, and what rebuilds the state now.
+//! A running trace: a stream of events, and a snapshot that rebuilds the current state.
 
 use crate::assets::guards;
 use crate::clients::Clients;
@@ -27,7 +27,7 @@ pub(crate) fn routes(source: Arc<dyn Live>, clients: Clients) -> Router {
         .with_state(Shared { source, clients })
 }
 
-/// The answer when all places are taken.
+/// The response when all seats are taken.
 pub(crate) fn full() -> Response {
     let text = "too many clients read this trace\n";
     let retry = [(RETRY_AFTER, "5")];

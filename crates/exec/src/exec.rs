@@ -1,4 +1,4 @@
-//! Where a computation runs, and until when: the kernel, the threads, and who watches.
+//! Where a computation runs, and for how long: the kernel, the threads, and the watch.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use rayon::prelude::*;
 
 use crate::{Backend, Stopped, Watch};
 
-/// Kernel, threads and watch of a computation; none of them changes what it computes.
+/// Kernel, threads and watch of a computation; none of them changes its result.
 ///
-/// Threads are those of a pool that someone lends, a worker's lane for instance, or the calling
-/// thread alone. The global pool of rayon is never used.
+/// Threads belong to a pool lent by the caller, for instance a worker's lane, or are the calling thread alone.
+/// The global pool of rayon is never used.
 #[derive(Clone, Copy, Default)]
 pub struct Exec<'a> {
     backend: Backend,
@@ -29,13 +29,13 @@ impl fmt::Debug for Exec<'_> {
 }
 
 impl<'a> Exec<'a> {
-    /// Portable kernels on the calling thread; nobody watches.
+    /// Portable kernels on the calling thread, without a watch.
     #[must_use]
     pub fn serial() -> Exec<'static> {
         Exec::default()
     }
 
-    /// On the calling thread if there is no pool; nobody watches.
+    /// Runs on the calling thread if there is no pool; no watch.
     #[must_use]
     pub fn new(backend: Backend, pool: Option<&'a rayon::ThreadPool>) -> Exec<'a> {
         Exec {
@@ -45,7 +45,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// The same with a watch.
+    /// The same, with a watch.
     #[must_use]
     pub fn with_watch(self, watch: &'a dyn Watch) -> Exec<'a> {
         Exec {
@@ -54,13 +54,13 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// The same on another kernel.
+    /// The same, on another kernel.
     #[must_use]
     pub fn on(self, backend: Backend) -> Exec<'a> {
         Exec { backend, ..self }
     }
 
-    /// The same on the calling thread alone.
+    /// The same, on the calling thread alone.
     #[must_use]
     pub fn on_this_thread(self) -> Exec<'a> {
         Exec { pool: None, ..self }
@@ -78,17 +78,17 @@ impl<'a> Exec<'a> {
         self.pool.map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
-    /// Whether nobody waits for the result any more, which then does not matter. Work that asks
-    /// between its tasks asks at least every 10 ms.
+    /// Returns whether the result is no longer needed and therefore does not matter. Work that checks between
+    /// its tasks checks at least every 10 ms.
     #[must_use]
     pub fn stopped(self) -> bool {
         self.watch.is_some_and(Watch::stopped)
     }
 
-    /// Demands that somebody wait for the result.
+    /// Checks that the result is still needed.
     ///
     /// # Errors
-    /// [`Stopped`] if nobody does.
+    /// [`Stopped`] if it is not.
     pub fn go_on(self) -> Result<(), Stopped> {
         match self.stopped() {
             true => Err(Stopped),
@@ -96,10 +96,10 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Begins a step.
+    /// Starts a step.
     ///
     /// # Errors
-    /// [`Stopped`] if nobody waits for the result.
+    /// [`Stopped`] if the result is no longer needed.
     pub fn step(self, name: &'static str) -> Result<(), Stopped> {
         if let Some(watch) = self.watch {
             watch.step(name);
@@ -107,7 +107,7 @@ impl<'a> Exec<'a> {
         self.go_on()
     }
 
-    /// Runs `f` on a thread of the pool: so the tasks inside it need no hand-over between pools.
+    /// Runs `f` on a thread of the pool, so that tasks inside it need no hand-over between pools.
     pub fn enter<T: Send>(self, f: impl FnOnce() -> T + Send) -> T {
         match self.pool {
             Some(pool) => pool.install(f),
@@ -115,7 +115,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Both results.
+    /// Runs both closures and returns both results.
     pub fn join<A: Send, B: Send>(
         self,
         a: impl FnOnce() -> A + Send,
@@ -127,7 +127,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// f(0), f(1), …, by all threads, in order.
+    /// Returns f(0), f(1), …, in order, computed by all threads.
     pub fn map<T: Send>(self, count: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
         match self.pool {
             Some(pool) if count > 1 => {
@@ -137,11 +137,11 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// The same, unless nobody waits for the result any more.
+    /// The same, unless the result is no longer needed.
     ///
     /// # Errors
-    /// [`Stopped`], asked for before every task and after all: a task that asks itself may have ended
-    /// early.
+    /// [`Stopped`], checked before every task and at the end, because a task that checks for itself may have
+    /// ended early.
     pub fn try_map<T: Send>(
         self,
         count: usize,
@@ -157,7 +157,8 @@ impl<'a> Exec<'a> {
         self.go_on().map(|()| values)
     }
 
-    /// f(i, part i) for the parts of `size` elements of a slice, the last one shorter, by all threads.
+    /// Calls f(i, part i) for the parts of `size` elements of a slice, the last one possibly shorter, on all
+    /// threads.
     ///
     /// # Errors
     /// As [`Exec::try_map`].
@@ -180,8 +181,8 @@ impl<'a> Exec<'a> {
         self.go_on()
     }
 
-    /// `f(i, space)` for i < `count`, in tasks that take the next i as they become free, each with a
-    /// space of its own; at most as many tasks as there are threads and spaces.
+    /// Calls `f(i, space)` for i < `count`, in tasks that take the next i as they become free. Each task has
+    /// its own space; there are at most as many tasks as threads and as spaces.
     pub fn share<S: Send>(self, count: usize, spaces: &mut [S], f: impl Fn(usize, &mut S) + Sync) {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let next = AtomicUsize::new(0);
@@ -201,8 +202,8 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Ranges that cover 0 .. n: at least `least` long but the last, at most `most` long, and
-    /// otherwise one for each thread.
+    /// Ranges that cover 0 .. n: at least `least` long except for the last, at most `most` long, and otherwise
+    /// one per thread.
     #[must_use]
     pub fn pieces(self, n: usize, least: usize, most: usize) -> Vec<Range<usize>> {
         let size = n.div_ceil(self.threads()).max(least).min(most).max(1);
@@ -212,7 +213,7 @@ impl<'a> Exec<'a> {
             .collect()
     }
 
-    /// `longest` where somebody watches, for work whose pieces may else be of any length.
+    /// `longest` if there is a watch, for work whose pieces may otherwise have any length.
     #[must_use]
     pub fn most(self, longest: usize) -> usize {
         self.watch.map_or(usize::MAX, |_| longest)
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Stops at the question with this number.
+    /// Stops at the check with this number.
     struct StopAt(usize, AtomicUsize);
 
     impl StopAt {
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_stop_leaves_no_result() {
-        // Five tasks ask, and the end.
+        // Five checks by the tasks, and one at the end.
         for question in 0..6 {
             let watch = StopAt::question(question);
             let exec = Exec::serial().with_watch(&watch);

@@ -1,8 +1,8 @@
-//! Instruction sets, and the proof that this processor has one.
+//! Instruction sets, and proof that this processor has one.
 
 use core::fmt;
 
-/// A witness: a type whose values are made by [`detect`](Avx2::detect) alone.
+/// A witness: a type whose values can only be created by [`detect`](Avx2::detect).
 macro_rules! witness {
     ($(#[$doc:meta])* $name:ident: $($feature:tt)*) => {
         $(#[$doc])*
@@ -10,10 +10,10 @@ macro_rules! witness {
         pub struct $name(());
 
         impl $name {
-            /// What the processor and the operating system must offer.
+            /// What the processor and the operating system must support.
             pub const NEEDS: &'static [&'static str] = &[$($feature),*];
 
-            /// A witness, if all of it is there.
+            /// Returns a witness if everything is supported.
             #[must_use]
             pub fn detect() -> Option<Self> {
                 #[cfg(target_arch = "x86_64")]
@@ -32,13 +32,13 @@ witness! {
 }
 
 witness! {
-    /// Proof that this processor has AVX2, and the fused multiply-add of floating point that came with
-    /// it (Haswell, Zen): for kernels whose products are made of doubles.
+    /// Proof that this processor has AVX2, and the fused multiply-add of floating point that was introduced
+    /// with it (Haswell, Zen): for kernels whose products use doubles.
     Avx2Fma: "avx2" "fma"
 }
 
 witness! {
-    /// Proof that this processor has AVX-512 F, BW, DQ and VL, which all servers since Skylake have.
+    /// Proof that this processor has AVX-512 F, BW, DQ and VL, as all servers since Skylake do.
     Avx512Dq: "avx512f" "avx512bw" "avx512dq" "avx512vl"
 }
 
@@ -53,14 +53,14 @@ witness! {
 }
 
 witness! {
-    /// Proof that this processor has the multiply-add of 52 bits of AVX-512 (Cannon Lake, Zen 4), and
-    /// F, BW, DQ and VL, which no processor with that one lacks.
+    /// Proof that this processor has the 52-bit multiply-add of AVX-512 (Cannon Lake, Zen 4), and F, BW, DQ and
+    /// VL, which every processor with it has.
     Avx512Ifma: "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512ifma"
 }
 
 witness! {
-    /// Proof that this processor has AVX-512 F and BW, and the rounds of AES on vectors of any length (Ice
-    /// Lake, Zen 4).
+    /// Proof that this processor has AVX-512 F and BW, and the AES rounds on vectors of any length (Ice Lake,
+    /// Zen 4).
     Avx512Vaes: "avx512f" "avx512bw" "aes" "vaes"
 }
 
@@ -102,7 +102,7 @@ impl From<Avx512Ifma> for Avx512F {
     }
 }
 
-/// An instruction set for which a crate can have a kernel.
+/// An instruction set for which a crate can provide a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InstructionSet {
     /// See [`Avx2`].
@@ -118,7 +118,7 @@ pub enum InstructionSet {
 }
 
 impl InstructionSet {
-    /// Its name on the command line. No crate has kernels for two sets of one name.
+    /// Its name on the command line. No crate has kernels for two sets of the same name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl InstructionSet {
         }
     }
 
-    /// What the processor and the operating system must offer.
+    /// What the processor and the operating system must support.
     #[must_use]
     pub fn needs(self) -> &'static [&'static str] {
         match self {
@@ -153,11 +153,11 @@ impl InstructionSet {
     }
 }
 
-/// On which instructions a computation runs: a set that this processor has, since a witness can only
-/// be made by a check of it. A crate without a kernel for the set runs its portable one.
+/// The instructions a computation runs on: a set that this processor has, since a witness can only be created
+/// by a check for it. A crate without a kernel for the set runs its portable one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// What every machine has: the oracle of all other kernels.
+    /// Available on every host: the oracle for all other kernels.
     #[default]
     Portable,
     /// See [`Avx2`].

@@ -1,5 +1,5 @@
-//! Keccak-f\[1600\] (FIPS 202) on eight states at once, and SHAKE of eight messages beside each
-//! other: a word of all eight states is one vector of AVX-512, or two of AVX2.
+//! Keccak-f\[1600\] (FIPS 202) on eight states at once, and SHAKE of eight messages in parallel: one word of
+//! all eight states is one vector of AVX-512, or two of AVX2.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -10,7 +10,7 @@ use crate::Backend;
 #[cfg(target_arch = "x86_64")]
 use crate::instructions::Avx512Vbmi2;
 
-/// Messages that are hashed at once.
+/// Number of messages hashed at once.
 pub const LANES: usize = 8;
 
 /// Words of a state.
@@ -32,10 +32,11 @@ pub struct Shakes<const RATE: usize>(States);
 struct States([[u64; LANES]; WORDS]);
 
 impl<const RATE: usize> Shakes<RATE> {
-    /// The states after up to eight messages, each given in parts, and their first permuted blocks.
+    /// The states after absorbing up to eight messages, each given in parts, permuted to their first output
+    /// blocks.
     ///
     /// # Panics
-    /// If there are more messages.
+    /// If there are more than eight messages.
     #[must_use]
     pub fn absorb(messages: &[&[&[u8]]], backend: Backend) -> Self {
         let mut states = Self(States([[0; LANES]; WORDS]));
@@ -66,7 +67,7 @@ impl<const RATE: usize> Shakes<RATE> {
                 }
             }
             self.permute(backend);
-            // Lanes of shorter messages go on, but their state is this one.
+            // Lanes of shorter messages continue, but this is their state.
             for (lane, parts) in messages.iter().enumerate() {
                 if last(parts) == block && block < longest {
                     ended.push((lane, self.0.0.map(|row| row[lane])));
@@ -80,7 +81,7 @@ impl<const RATE: usize> Shakes<RATE> {
         }
     }
 
-    /// The words of the current block of a message's output, each little endian.
+    /// The words of the current block of a message's output, each little-endian.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -94,8 +95,8 @@ impl<const RATE: usize> Shakes<RATE> {
         out
     }
 
-    /// Writes those numbers of the current block of a message's output, two bytes each, that are below
-    /// `limit` to the front of `out`; how many there are.
+    /// Writes the numbers of the current block of a message's output, two bytes each, that are below `limit` to
+    /// the start of `out`, and returns how many there are.
     ///
     /// # Panics
     /// If there is no such lane, or `out` has no room for all numbers of a block.
@@ -119,14 +120,14 @@ impl<const RATE: usize> Shakes<RATE> {
         below(&self.block(lane), limit, order, out)
     }
 
-    /// Overwrites the states, of which a message or an output was secret.
+    /// Overwrites the states, because a message or an output was secret.
     pub fn wipe(&mut self) {
         self.0.0 = [[0; LANES]; WORDS];
-        // Else nobody would read the zeros, and the compiler could leave them out.
+        // Otherwise the zeros would never be read, and the compiler could optimise them away.
         std::hint::black_box(&mut self.0.0);
     }
 
-    /// Goes on to the next block of all outputs.
+    /// Advances all outputs to the next block.
     pub fn permute(&mut self, backend: Backend) {
         match backend {
             #[cfg(target_arch = "x86_64")]
@@ -144,12 +145,12 @@ impl<const RATE: usize> Shakes<RATE> {
     }
 }
 
-/// Which byte of a number comes first.
+/// Byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// The most significant.
+    /// The most significant byte first.
     Big,
-    /// The least significant.
+    /// The least significant byte first.
     Little,
 }
 
@@ -163,7 +164,7 @@ fn below(words: &[u64], limit: u16, order: ByteOrder, out: &mut [u16]) -> usize 
                 ByteOrder::Big => number.swap_bytes(),
                 ByteOrder::Little => number,
             };
-            // Written always, kept or not: whether it is kept cannot be predicted.
+            // Always written, whether kept or not: whether it is kept cannot be predicted.
             out[filled] = number;
             filled += usize::from(number < limit);
         }
@@ -171,7 +172,7 @@ fn below(words: &[u64], limit: u16, order: ByteOrder, out: &mut [u16]) -> usize 
     filled
 }
 
-/// So many bytes of a message from byte `from` on, where one part has all of them.
+/// `count` bytes of a message from byte `from` on, if a single part contains all of them.
 fn whole<'m>(parts: &[&'m [u8]], from: usize, count: usize) -> Option<&'m [u8]> {
     let mut rest = from;
     for part in parts {
@@ -210,10 +211,10 @@ trait Words: Copy {
     /// A divisor of eight.
     const COUNT: usize;
 
-    /// The first words of a slice that has so many.
+    /// Loads the first words of a slice that has at least this many.
     fn load(words: &[u64]) -> Self;
 
-    /// Writes to the first words of a slice that has so many.
+    /// Stores to the first words of a slice that has at least this many.
     fn store(self, words: &mut [u64]);
 
     /// The bits that differ.
@@ -222,11 +223,11 @@ trait Words: Copy {
     /// The bits of `other` that are not set in `self`.
     fn and_not(self, other: Self) -> Self;
 
-    /// Turned left by 1 to 63 bits.
+    /// Rotates left by 1 to 63 bits.
     fn turn(self, bits: u32) -> Self;
 }
 
-/// The oracle of the vectors.
+/// The oracle for the vectors.
 impl Words for u64 {
     const COUNT: usize = 1;
 
@@ -256,7 +257,7 @@ impl Words for u64 {
     }
 }
 
-/// Constants of the rounds (FIPS 202, section 3.2.5).
+/// Round constants (FIPS 202, section 3.2.5).
 const ROUNDS: [u64; 24] = {
     let mut constants = [0; 24];
     let (mut round, mut bits) = (0, 1u16);
@@ -276,8 +277,8 @@ const ROUNDS: [u64; 24] = {
     constants
 };
 
-/// For each place of a state after the step pi the place before it, and the bits by which the step
-/// rho turns that word (FIPS 202, sections 3.2.2 and 3.2.3).
+/// For each position of a state after the step pi, the position before it, and the number of bits by which the
+/// step rho rotates that word (FIPS 202, sections 3.2.2 and 3.2.3).
 const SOURCES: [(usize, u32); WORDS] = {
     let mut turns = [0; WORDS];
     let (mut x, mut y, mut t) = (1, 0, 0);
@@ -316,8 +317,8 @@ fn permute<W: Words>(states: &mut States) {
     }
 }
 
-/// One round. A loop over 25 places stays one when compiled, and its turns are by numbers that are
-/// not known then, at six times the time; the places of a row are constants.
+/// One round. A loop over 25 positions would remain a loop when compiled, with rotations by amounts not known
+/// at compile time, and take six times as long; the positions of a row are constants.
 #[inline(always)]
 fn round<W: Words>(state: &[W; WORDS], out: &mut [W; WORDS], constant: &[u64; LANES]) {
     let mut columns = [state[0]; 5];
@@ -337,7 +338,7 @@ fn round<W: Words>(state: &[W; WORDS], out: &mut [W; WORDS], constant: &[u64; LA
     out[0] = out[0].xor(W::load(constant));
 }
 
-/// The five places of a row after the steps rho, pi and chi.
+/// The five positions of a row after the steps rho, pi and chi.
 #[inline(always)]
 fn row<W: Words, const Y: usize>(state: &[W; WORDS], mixed: &[W; 5], out: &mut [W; WORDS]) {
     let mut turned = [state[0]; 5];
@@ -375,7 +376,7 @@ mod tests {
         assert!((0..LANES).all(|lane| states.block(lane) == [0; 21]));
     }
 
-    /// Three blocks of output of each message.
+    /// Three output blocks of each message.
     fn outputs<const RATE: usize>(messages: &[&[&[u8]]], backend: Backend) -> Vec<Vec<u64>> {
         let mut states = Shakes::<RATE>::absorb(messages, backend);
         let mut out = vec![Vec::new(); messages.len()];
@@ -427,7 +428,7 @@ mod tests {
         }
     }
 
-    /// Whatever the limit, on every backend.
+    /// For every limit, on every backend.
     #[test]
     fn numbers_below_a_limit_are_those_of_the_block() {
         let messages: Vec<[u8; 3]> = (0..LANES as u8).map(|k| [k, 7, 9]).collect();

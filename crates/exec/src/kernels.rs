@@ -1,4 +1,4 @@
-//! The kernels of a crate, and which of them runs.
+//! The kernels of a crate, and the choice between them.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,36 +8,36 @@ use thiserror::Error;
 
 use crate::{Backend, InstructionSet};
 
-/// The kernels that a crate has beside its portable one, and how long a typical piece of its work
-/// takes on one.
+/// The kernels of a crate in addition to its portable one, and the time that a typical piece of its work takes
+/// on each.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernels {
-    /// The crate, as the command line names it.
+    /// The crate's name on the command line.
     pub of: &'static str,
-    /// The instruction sets for which it has kernels, the narrowest first.
+    /// The instruction sets with a kernel, narrowest first.
     pub sets: &'static [InstructionSet],
-    /// What `measure` takes the time of.
+    /// The work that `measure` times.
     pub work: &'static str,
-    /// The least time of one such piece over a few milliseconds of runs.
+    /// The minimum time of one such piece over a few milliseconds of runs.
     pub measure: fn(Backend) -> Duration,
 }
 
-/// How often the kernels take turns: a neighbour that took the processor in one turn need not be there
-/// in the next.
+/// How often the kernels take turns: another process that occupied the processor in one turn may be gone in the
+/// next.
 const TURNS: usize = 3;
-/// How long each kernel runs on all threads in a turn before its time counts: a processor that lowers its
-/// clock for wide units does so within a millisecond, and raises it again after about as long.
+/// How long each kernel runs on all threads in a turn before its times count: a processor that lowers its clock
+/// for wide units does so within a millisecond, and takes about as long to raise it again.
 const WARM: Duration = Duration::from_millis(10);
-/// How long its times count.
+/// How long the times count.
 const TIMED: Duration = Duration::from_millis(15);
-/// A wider kernel must be faster by this factor: a draw goes to the narrower one, which leaves the clock
-/// of its neighbours alone.
+/// A wider kernel must be faster by this factor: a draw goes to the narrower one, which does not lower the
+/// clock of neighbouring cores.
 const MARGIN: f64 = 1.05;
 
-/// What was chosen in this process, by crate and threads.
+/// The choices made in this process, by crate and number of threads.
 static CHOSEN: Mutex<BTreeMap<(&str, usize), Backend>> = Mutex::new(BTreeMap::new());
 
-/// Why a name gives no [`Backend`].
+/// Why a name does not yield a [`Backend`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BackendError {
     /// The crate has no such kernel.
@@ -45,34 +45,34 @@ pub enum BackendError {
     Unknown {
         /// The crate.
         of: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The available names.
         expected: String,
     },
-    /// This processor lacks instructions of the kernel.
+    /// This processor lacks instructions that the kernel needs.
     #[error("this processor cannot run the kernel {name} of {of}, which needs {needs}")]
     Unavailable {
         /// The crate.
         of: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: &'static str,
-        /// All instruction sets of the kernel; at least one of them is not here.
+        /// All instruction sets of the kernel; at least one of them is missing.
         needs: String,
     },
 }
 
 impl Kernels {
-    /// All that this processor can run, the portable one first.
+    /// All backends that this processor can run, the portable one first.
     #[must_use]
     pub fn available(&self) -> Vec<Backend> {
         let wider = self.sets.iter().filter_map(|set| set.detect());
         std::iter::once(Backend::Portable).chain(wider).collect()
     }
 
-    /// The time of a piece on each kernel that this processor can run, while all threads run it: the least
-    /// of three turns, since neighbours only slow a turn down; in a turn the mean over threads of the
-    /// middle of their times, so that a moment of another clock counts on no side.
+    /// The time of a piece on each kernel that this processor can run, while all threads run it: the minimum of
+    /// three turns, since other processes only slow a turn down. Within a turn it is the mean over threads of
+    /// their median times, so that a brief change of the clock favours no kernel.
     #[must_use]
     pub fn times(&self, threads: usize) -> Vec<(Backend, Duration)> {
         let available = self.available();
@@ -102,15 +102,15 @@ impl Kernels {
         let sum: Duration = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(on_one)).collect();
             let own = on_one();
-            // A thread that could not finish leaves its part to this one.
+            // A thread that did not finish counts with this thread's time.
             let join = |other: std::thread::ScopedJoinHandle<'_, _>| other.join().unwrap_or(own);
             own + others.into_iter().map(join).sum::<Duration>()
         });
         sum / u32::try_from(threads).unwrap_or(u32::MAX)
     }
 
-    /// The fastest of kernels by their times, the narrowest first: a wider one is chosen if it is faster by
-    /// a twentieth.
+    /// Selects the fastest kernel by time, given narrowest first: a wider one is chosen if it is faster by a
+    /// twentieth.
     #[must_use]
     pub fn fastest(times: &[(Backend, Duration)]) -> Backend {
         let fastest =
@@ -124,8 +124,8 @@ impl Kernels {
         fastest.map_or(Backend::Portable, |(backend, _)| backend)
     }
 
-    /// The fastest one here on so many threads at once, measured once a process: some 75 ms a kernel, and
-    /// nothing where there is one alone.
+    /// The fastest kernel here on this many threads at once, measured once per process: some 75 ms per kernel,
+    /// and nothing if there is only one.
     #[must_use]
     pub(crate) fn measured_on(&self, threads: usize) -> Backend {
         self.chosen(threads).unwrap_or_else(|| {
@@ -146,7 +146,7 @@ impl Kernels {
         })
     }
 
-    /// What [`Kernels::measured`] has measured, or [`Kernels::choose`] has chosen, in this process.
+    /// The kernel that [`Kernels::measured`] has measured, or [`Kernels::choose`] has chosen, in this process.
     #[must_use]
     pub fn chosen(&self, threads: usize) -> Option<Backend> {
         let chosen = CHOSEN
@@ -155,8 +155,8 @@ impl Kernels {
         chosen.get(&(self.of, threads)).copied()
     }
 
-    /// Makes a kernel the one of [`Kernels::measured`] in this process: what an earlier process has
-    /// measured, for instance.
+    /// Sets the result of [`Kernels::measured`] for this process, for instance to what an earlier process
+    /// measured.
     pub fn choose(&self, threads: usize, backend: Backend) {
         let mut chosen = CHOSEN
             .lock()
@@ -164,16 +164,16 @@ impl Kernels {
         chosen.insert((self.of, threads), backend);
     }
 
-    /// The fastest one here on all processors at once.
+    /// The fastest kernel here on all processors at once.
     #[must_use]
     pub fn measured(&self) -> Backend {
         self.measured_on(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// The kernel of a name; `auto` is [`Kernels::measured`].
+    /// The kernel with this name; `auto` is [`Kernels::measured`].
     ///
     /// # Errors
-    /// [`BackendError`] for a name that is not among them, or that this processor cannot run.
+    /// [`BackendError`] if no kernel has this name, or this processor cannot run it.
     pub fn parse(&self, name: &str) -> Result<Backend, BackendError> {
         match name {
             "auto" => return Ok(self.measured()),
@@ -275,7 +275,7 @@ mod tests {
         });
         assert_eq!(counted.measured_on(2), Backend::Portable);
         let calls = CALLS.load(Ordering::Relaxed);
-        // Two threads, each until its time in each turn is over; never where there is nothing to choose from.
+        // Two threads, each until its time in each turn is over; none if there is nothing to choose from.
         match counted.available().len() {
             1 => assert_eq!(calls, 0),
             kernels => assert!(calls >= TURNS * 2 * kernels),

@@ -2,17 +2,18 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | proof that this processor has an instruction set | [`Backend`], with a witness in each variant but the portable one |
+//! | proof that this processor has an instruction set | [`Backend`], with a witness in each variant but the
+//! portable one |
 //! | the kernels of a crate by name, and the fastest one here | [`Kernels`] |
 //! | threads, lent or none, and loops over them | [`Exec`] |
-//! | who may end a computation, and who hears of its steps | [`Stop`], [`Pulse`], [`Watch`] |
+//! | stopping a computation, and following its steps | [`Stop`], [`Pulse`], [`Watch`] |
 //! | Keccak on eight states at once | [`keccak`] |
-//! | memory that is read soon | [`prefetch`] |
+//! | prefetching memory | [`prefetch`] |
 //!
-//! Kernels stay in the crates that they compute for. A crate matches the [`Backend`] that it is
-//! given, hands the witness to the file of that instruction set, and runs its portable kernel for
-//! all others. No task depends on another, however many the work is cut into, and what tasks return is
-//! joined in their order: so neither kernel nor threads change a result.
+//! Kernels stay in the crates that use them. A crate matches on the [`Backend`] that it is given, passes the
+//! witness to the file of that instruction set, and runs its portable kernel for all others. No task depends on
+//! another, however finely the work is cut, and results of tasks are joined in order, so neither the kernel nor
+//! the number of threads changes a result.
 #![deny(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -24,7 +25,7 @@ mod kernels;
 mod prefetch;
 mod stop;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package README together with the other doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

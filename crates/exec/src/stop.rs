@@ -1,40 +1,40 @@
-//! What a long computation polls, and whom it tells about its steps.
+//! What a long computation polls, and what it notifies of its steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use thiserror::Error;
 
-/// Nobody waits for the result any more.
+/// The result is no longer needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("stopped before the end")]
 pub struct Stopped;
 
-/// Who watches a computation.
+/// An observer of a computation.
 pub trait Watch: Sync {
-    /// Whether nobody waits for the result any more; once true, always true. Asked at least every
-    /// 10 ms, by any thread.
+    /// Returns whether the result is no longer needed; once true, always true. Called at least every 10 ms,
+    /// from any thread.
     fn stopped(&self) -> bool {
         false
     }
 
-    /// The step `name` begins, and ends where the next one begins. Called by one thread at a time.
+    /// The step `name` starts; it ends when the next one starts. Called by one thread at a time.
     fn step(&self, name: &'static str) {
         let _ = name;
     }
 }
 
-/// Asks a running computation to end. Clones share the flag.
+/// Asks a running computation to stop. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks; cannot be taken back.
+    /// Sets the flag; cannot be undone.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether someone asked.
+    /// Returns whether the flag is set.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -47,7 +47,7 @@ impl Watch for Stop {
     }
 }
 
-/// A stop flag with a heart beat: a supervisor sees that whoever polls it is alive.
+/// A stop flag with a heartbeat: a supervisor sees that the thread polling it is alive.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     stop: Stop,
@@ -55,14 +55,14 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Beats into a counter.
+    /// Counts heartbeats in the given counter.
     #[must_use]
     pub fn new(stop: Stop, beats: Arc<AtomicU64>) -> Pulse {
         Pulse { stop, beats }
     }
 }
 
-/// Each question is a beat.
+/// Each poll is a heartbeat.
 impl Watch for Pulse {
     fn stopped(&self) -> bool {
         self.beats.fetch_add(1, Ordering::Relaxed);

@@ -25,7 +25,7 @@ impl<F: Field> Affine<F> {
         y: F::ZERO,
     };
 
-    /// Whether this is the identity.
+    /// Returns whether this is the identity.
     pub fn is_infinity(&self) -> bool {
         self.x.is_zero() && self.y.is_zero()
     }
@@ -56,17 +56,17 @@ impl G2Affine {
     }
 }
 
-/// A field whose curve blst knows: the one-point routines that bulk sums are compared with.
+/// A field whose curve blst supports: the one-point routines that bulk sums are compared with.
 pub trait CurveField: Field {
     /// The sum by one mixed addition per point.
     fn sum_naive(points: &[Affine<Self>]) -> Affine<Self>;
     /// The sum by blst's bulk addition.
     fn sum_blst(points: &[&Affine<Self>]) -> Affine<Self>;
-    /// Whether one point lies in the subgroup of prime order, the identity included.
+    /// Returns whether one point lies in the subgroup of prime order; true for the identity.
     fn in_group(point: &Affine<Self>) -> bool;
     /// `scalar * point`, 32 bytes little-endian; the time depends on no secret.
     fn multiply(point: &Affine<Self>, scalar: &[u8; 32]) -> Affine<Self>;
-    /// `sum scalars[i] * points[i]` by blst's buckets; `bits` / 8 little-endian bytes a scalar.
+    /// `sum scalars[i] * points[i]` by blst's buckets, with `bits` / 8 little-endian bytes per scalar.
     fn vartime_msm(points: &[Affine<Self>], scalars: &[u8], bits: usize) -> Affine<Self>;
     /// `sum 2^j * points[j]`.
     fn sum_of_doubled(points: &[Affine<Self>]) -> Affine<Self>;

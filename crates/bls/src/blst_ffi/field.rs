@@ -7,7 +7,7 @@ use blst::{
     blst_fp2_sqr,
 };
 
-/// What a sum of points needs from the field of its coordinates: Fp for G1, Fp2 for G2.
+/// Operations that a sum of points needs from its coordinate field: Fp for G1, Fp2 for G2.
 ///
 /// Not constant-time: everything summed in this crate is public.
 pub trait Field: Copy + Eq + Debug + Default + Send + Sync + 'static {
@@ -35,7 +35,7 @@ pub trait Field: Copy + Eq + Debug + Default + Send + Sync + 'static {
     #[must_use]
     fn inverse(&self) -> Self;
 
-    /// Whether this is zero.
+    /// Returns whether this is zero.
     fn is_zero(&self) -> bool {
         *self == Self::ZERO
     }
@@ -68,7 +68,7 @@ impl Fp {
         &self.0.l
     }
 
-    /// From limbs of a Montgomery form; the caller vouches that they are below p.
+    /// Builds an element from the limbs of its Montgomery form; the caller guarantees that they are below p.
     #[cfg(any(test, target_arch = "x86_64"))]
     pub(crate) const fn from_limbs_reduced(limbs: [u64; 6]) -> Self {
         Fp(blst_fp { l: limbs })
@@ -113,8 +113,8 @@ fn borrowing_sub(a: u64, b: u64, borrow: bool) -> (u64, bool) {
     (difference, first | second)
 }
 
-// Additions are written out here: a call into blst costs three times as much as the work. Limbs of
-// three operands and a carry are walked through by one index.
+// Additions are written out here because a call into blst costs three times as much as the work itself. Limbs
+// of three operands and a carry are traversed with one index.
 #[allow(clippy::needless_range_loop)]
 impl Field for Fp {
     const ZERO: Self = Fp(blst_fp { l: [0; 6] });
@@ -126,7 +126,7 @@ impl Field for Fp {
         for i in 0..6 {
             (sum[i], carry) = carrying_add(self.0.l[i], other.0.l[i], carry);
         }
-        // Both are below p < 2^381, so nothing is carried out of 384 bits.
+        // Both are below p < 2^381, so there is no carry out of 384 bits.
         let (mut reduced, mut borrow) = ([0; 6], false);
         for i in 0..6 {
             (reduced[i], borrow) = borrowing_sub(sum[i], P[i], borrow);

@@ -1,4 +1,4 @@
-//! The scalar field, integers mod the group order r, and bases folded by one scalar. All of it is
+//! The scalar field, integers mod the group order r, and bases folded by one scalar. Everything here is
 //! variable time or public: secret scalars live in `scalar`.
 
 use blst::{
@@ -10,7 +10,7 @@ use blst::{
 use super::curve::G1Affine;
 use super::points::{from_raw_g1, raw_g1};
 
-/// Bytes of a scalar.
+/// Size of a scalar in bytes.
 pub(crate) const SCALAR_BYTES: usize = 32;
 
 /// An integer mod r, in Montgomery form.
@@ -38,7 +38,7 @@ impl Fr {
         Fr::from_limbs([value as u64, (value >> 64) as u64, 0, 0])
     }
 
-    /// The big-endian integer, `None` if it is not below r.
+    /// Decodes a big-endian integer; `None` if it is not below r.
     pub(crate) fn from_be_bytes(bytes: &[u8; SCALAR_BYTES]) -> Option<Fr> {
         let mut scalar = blst_scalar { b: *bytes };
         scalar.b.reverse();
@@ -52,7 +52,7 @@ impl Fr {
         Some(Fr(out))
     }
 
-    /// 32 bytes, least significant first.
+    /// Encodes as 32 bytes, least significant first.
     pub(crate) fn to_le_bytes(self) -> [u8; SCALAR_BYTES] {
         let mut out = blst_scalar::default();
         // SAFETY: both pointers are to initialised values.
@@ -60,14 +60,14 @@ impl Fr {
         out.b
     }
 
-    /// 32 bytes, most significant first.
+    /// Encodes as 32 bytes, most significant first.
     pub(crate) fn to_be_bytes(self) -> [u8; SCALAR_BYTES] {
         let mut bytes = self.to_le_bytes();
         bytes.reverse();
         bytes
     }
 
-    /// Whether this is zero.
+    /// Returns whether this is zero.
     pub(crate) fn is_zero(&self) -> bool {
         self.0.l == [0; 4]
     }
@@ -115,14 +115,14 @@ impl Fr {
     }
 }
 
-/// `low[i] + scalar * high[i]` for all i; points of prime order or the identity.
+/// `low[i] + scalar * high[i]` for all i; all points have prime order or are the identity.
 pub(crate) fn vartime_fold(low: &[G1Affine], high: &[G1Affine], scalar: &Fr) -> Vec<G1Affine> {
     assert_eq!(low.len(), high.len(), "halves of one vector");
     if low.is_empty() {
         return Vec::new();
     }
     let bytes = scalar.to_le_bytes();
-    // blst's window method for 128 bits beats its endomorphism for 255.
+    // blst's window method for 128 bits is faster than its endomorphism for 255.
     let bits = if bytes[16..] == [0; 16] { 128 } else { 255 };
     let folded: Vec<blst_p1> = low
         .iter()

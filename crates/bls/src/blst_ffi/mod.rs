@@ -1,4 +1,4 @@
-//! Safe wrappers over raw blst: the only place of this crate, beside the kernels, with `unsafe`.
+//! Safe wrappers over raw blst: apart from the kernels, the only code of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
 pub(crate) mod curve;

@@ -54,12 +54,12 @@ pub(crate) fn hash_to_g2(message: &[u8], dst: &[u8]) -> G2Affine {
     from_raw_g2(affine)
 }
 
-/// A value of the target group after the final exponentiation: an element of order r or one.
+/// A value of the target group after the final exponentiation: one, or an element of order r.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gt(blst_fp12);
 
 impl Gt {
-    /// Whether this is the identity.
+    /// Returns whether this is the identity.
     pub(crate) fn is_one(&self) -> bool {
         // SAFETY: the pointer is to an initialised value.
         unsafe { blst_fp12_is_one(&self.0) }
@@ -73,7 +73,7 @@ impl Gt {
         Gt(out)
     }
 
-    /// The inverse: in GT it is the conjugate.
+    /// The inverse, which in GT is the conjugate.
     pub(crate) fn inverse(&self) -> Gt {
         let mut out = self.0;
         // SAFETY: the pointer is to an initialised value.
@@ -90,7 +90,7 @@ impl Miller {
     /// Σ c_k·w^k, where w⁶ = 1 + u.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn from_coefficients(c: [Fp2; 6]) -> Miller {
-        // blst has w² = v: the even powers of w are those of v, the odd ones the same times w.
+        // blst has w² = v: the even powers of w are powers of v, the odd ones are powers of v times w.
         let half = |first: usize| blst_fp6 {
             fp2: [c[first].0, c[first + 2].0, c[first + 4].0],
         };
@@ -99,7 +99,7 @@ impl Miller {
         })
     }
 
-    /// The conjugate over Fp6: an inverse, once the final exponentiation has been made.
+    /// The conjugate over Fp6, which is an inverse after the final exponentiation.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn conjugate(&self) -> Miller {
         Miller(Gt(self.0).inverse().0)
@@ -119,10 +119,10 @@ impl Miller {
     }
 }
 
-/// The product of the Miller loops of the pairs; no pair gives one.
+/// The product of the Miller loops of the pairs; one if there are no pairs.
 ///
-/// A pair with an infinite point contributes one: `blst_miller_loop_n` has no test for infinity,
-/// so such pairs are left out here.
+/// A pair with an infinite point contributes one. `blst_miller_loop_n` has no test for infinity, so such pairs
+/// are left out here.
 pub(crate) fn miller_product(pairs: &[(G1Affine, G2Affine)]) -> Miller {
     let finite = || {
         pairs

@@ -25,7 +25,7 @@ pub(crate) fn raw_g2(point: &G2Affine) -> *const blst::blst_p2_affine {
     from_ref(point).cast()
 }
 
-/// A point in blst's own type, for the peers of the benchmarks.
+/// Converts a point to blst's own type, for the benchmarks against other clients.
 pub(crate) fn to_raw_g1(point: &G1Affine) -> blst::blst_p1_affine {
     // SAFETY: the layouts are the same, as asserted above.
     unsafe { *raw_g1(point) }
@@ -54,8 +54,8 @@ pub(crate) fn from_raw_g2(raw: blst::blst_p2_affine) -> G2Affine {
     point
 }
 
-/// `map_to_curve` of RFC 9380 for two elements, their sum with its cofactor cleared: the oracle of the
-/// vector kernels.
+/// `map_to_curve` of RFC 9380 for two elements, added, with the cofactor cleared: the oracle for the vector
+/// kernels.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) fn map_to_g2(u: &super::field::Fp2, v: &super::field::Fp2) -> G2Affine {
     let raw = |u: &super::field::Fp2| blst::blst_fp2 {
@@ -70,7 +70,7 @@ pub(crate) fn map_to_g2(u: &super::field::Fp2, v: &super::field::Fp2) -> G2Affin
     from_raw_g2(affine)
 }
 
-/// Checks what the first byte and an infinite point must look like; `true` means infinity.
+/// Checks the first byte and, for an infinite point, the rest. Returns `true` for infinity.
 fn check_flags(bytes: &[u8], flags_expected: u8, sign_allowed: bool) -> Result<bool, DecodeError> {
     let first = bytes[0];
     if first & COMPRESSED != flags_expected {
@@ -90,7 +90,7 @@ fn check_flags(bytes: &[u8], flags_expected: u8, sign_allowed: bool) -> Result<b
     Ok(false)
 }
 
-/// blst's verdict on an encoding whose flags were already found good.
+/// Converts blst's verdict on an encoding whose flags were already checked.
 fn verdict(error: blst::BLST_ERROR) -> Result<(), DecodeError> {
     match error {
         blst::BLST_ERROR::BLST_SUCCESS => Ok(()),
@@ -124,12 +124,12 @@ macro_rules! group {
             };
             use crate::error::DecodeError;
 
-            /// Bytes of the compressed form.
+            /// Size of the compressed form in bytes.
             pub(crate) const COMPRESSED_BYTES: usize = $compressed;
-            /// Bytes of the uncompressed form.
+            /// Size of the uncompressed form in bytes.
             pub(crate) const UNCOMPRESSED_BYTES: usize = $uncompressed;
 
-            /// A point of the curve from its compressed form; subgroup not checked, identity allowed.
+            /// Decodes a point of the curve from its compressed form; subgroup not checked, identity allowed.
             pub(crate) fn decompress(
                 bytes: &[u8; COMPRESSED_BYTES],
             ) -> Result<$affine, DecodeError> {
@@ -142,7 +142,7 @@ macro_rules! group {
                 Ok(from_raw(out))
             }
 
-            /// A point of the curve from its uncompressed form; subgroup not checked, identity allowed.
+            /// Decodes a point of the curve from its uncompressed form; subgroup not checked, identity allowed.
             pub(crate) fn deserialize(
                 bytes: &[u8; UNCOMPRESSED_BYTES],
             ) -> Result<$affine, DecodeError> {
@@ -171,7 +171,7 @@ macro_rules! group {
                 out
             }
 
-            /// Whether the point has prime order or is the identity.
+            /// Returns whether the point has prime order or is the identity.
             pub(crate) fn in_group(point: &$affine) -> bool {
                 // SAFETY: the pointer is to an initialised point of the curve.
                 unsafe { $in_group(raw(point)) }
@@ -197,8 +197,8 @@ macro_rules! group {
                 out
             }
 
-            /// `scalar * point`, the scalar little-endian with `bits` bits; the point is in the
-            /// subgroup, because blst splits long scalars by an endomorphism of it.
+            /// `scalar * point`, with a little-endian scalar of `bits` bits. The point must be in the subgroup,
+            /// because blst splits long scalars by an endomorphism of it.
             pub(crate) fn mul(point: &$affine, scalar: &[u8], bits: usize) -> $affine {
                 assert!(
                     scalar.len() * 8 >= bits && bits > 0,
@@ -211,7 +211,7 @@ macro_rules! group {
                 affine(&out)
             }
 
-            /// The sum, one mixed addition per point: the client-style loop of the benchmarks.
+            /// The sum, with one mixed addition per point: the loop that other clients use, for the benchmarks.
             pub(crate) fn sum_naive<'a>(points: impl IntoIterator<Item = &'a $affine>) -> $affine {
                 let mut sum = $p::default();
                 for point in points {
@@ -251,8 +251,8 @@ macro_rules! group {
 
             /// `sum scalars[i] * points[i]` by buckets; variable time.
             ///
-            /// `scalars` holds `ceil(bits / 8)` little-endian bytes a point. Points are of prime
-            /// order and not the identity: blst normalises small multiples in one batch.
+            /// `scalars` holds `ceil(bits / 8)` little-endian bytes per point. Points must be of prime order
+            /// and not the identity, because blst normalises small multiples in one batch.
             pub(crate) fn vartime_msm(points: &[$affine], scalars: &[u8], bits: usize) -> $affine {
                 assert_eq!(
                     scalars.len(),

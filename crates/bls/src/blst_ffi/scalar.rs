@@ -1,4 +1,4 @@
-//! Secret scalars: made, checked and used through blst's constant-time paths.
+//! Secret scalars: created, checked and used through blst's constant-time paths.
 
 use core::ptr::from_ref;
 
@@ -22,7 +22,7 @@ impl SecretScalar {
         from_ref(&self.0).cast()
     }
 
-    /// Takes 32 big-endian bytes; zero and values from r on are errors.
+    /// Decodes 32 big-endian bytes; zero and values of r or above are errors.
     pub(crate) fn from_be_bytes(bytes: &[u8; 32]) -> Result<SecretScalar, DecodeError> {
         let mut scalar = SecretScalar(*bytes);
         scalar.0.reverse();
@@ -38,19 +38,19 @@ impl SecretScalar {
         })
     }
 
-    /// 32 bytes big-endian.
+    /// Encodes as 32 bytes, big-endian.
     pub(crate) fn to_be_bytes(&self) -> [u8; 32] {
         let mut bytes = self.0;
         bytes.reverse();
         bytes
     }
 
-    /// 32 bytes little-endian.
+    /// Encodes as 32 bytes, little-endian.
     pub(crate) fn as_le_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The little-endian integer of some bytes, reduced mod r; `None` if that is zero.
+    /// Reduces a little-endian integer mod r; `None` if the result is zero.
     pub(crate) fn reduced_from_le_bytes(bytes: &[u8]) -> Option<SecretScalar> {
         let mut scalar = SecretScalar([0; 32]);
         // SAFETY: the output has 32 bytes and `blst_scalar` is a plain byte array; the input is
@@ -61,7 +61,7 @@ impl SecretScalar {
         nonzero.then_some(scalar)
     }
 
-    /// `KeyGen` of the IETF draft with an empty `key_info`; the material has at least 32 bytes.
+    /// `KeyGen` of the IETF draft with an empty `key_info`; the material must have at least 32 bytes.
     pub(crate) fn key_gen(material: &[u8]) -> SecretScalar {
         assert!(
             material.len() >= 32,

@@ -1,4 +1,4 @@
-//! The bases that all committees share, and weighted sums of points.
+//! The bases shared by all committees, and weighted sums of points.
 
 use alphorn_exec::Exec;
 
@@ -11,7 +11,7 @@ use crate::blst_ffi::points::g1;
 /// Points below which a sum is not worth a second thread.
 const POINTS_PER_THREAD_MIN: usize = 256;
 
-/// G_i, H_i and Q: points of G1 whose discrete logarithms nobody knows, because they are hashes.
+/// G_i, H_i and Q: points of G1 with unknown discrete logarithms, because they are hashes.
 #[derive(Clone, Debug)]
 pub struct Bases {
     pub(super) g: Vec<G1Affine>,
@@ -19,7 +19,7 @@ pub struct Bases {
     pub(super) q: G1Affine,
 }
 
-/// Base `index` of a family: RFC 9380's hash of its name and its index as four bytes.
+/// Base `index` of a family: the RFC 9380 hash of its name and its index as four bytes.
 fn base(family: u8, index: usize) -> G1Affine {
     let mut message = [family, 0, 0, 0, 0];
     message[1..].copy_from_slice(&(index as u32).to_le_bytes());
@@ -27,12 +27,11 @@ fn base(family: u8, index: usize) -> G1Affine {
 }
 
 impl Bases {
-    /// The bases for committees of up to `keys` keys, a fixed function of that number: two hashes
-    /// to G1 a key, `keys` rounded up to a power of two. Bases for more keys begin with those for
-    /// fewer.
+    /// Derives the bases for committees of up to `keys` keys, a fixed function of that number: two hashes to G1
+    /// per key, with `keys` rounded up to a power of two. Bases for more keys begin with those for fewer.
     ///
     /// # Errors
-    /// [`IpaError::Keys`] for none or more than `super::KEYS_MAX` keys.
+    /// [`IpaError::Keys`] if there are no keys or more than `super::KEYS_MAX`.
     pub fn derive(keys: usize, exec: Exec<'_>) -> Result<Bases, IpaError> {
         check_keys(keys)?;
         let padded = keys.next_power_of_two();
@@ -44,12 +43,12 @@ impl Bases {
         })
     }
 
-    /// Largest committee that these bases serve.
+    /// Largest committee that these bases support.
     pub(crate) fn keys_max(&self) -> usize {
         self.g.len()
     }
 
-    /// The size that `keys` keys are padded to.
+    /// The size to which `keys` keys are padded.
     pub(super) fn padded(&self, keys: usize) -> Result<usize, IpaError> {
         let padded = keys.next_power_of_two();
         if padded > self.keys_max() {
@@ -62,8 +61,8 @@ impl Bases {
     }
 }
 
-/// `sum scalars[i] * points[i]`; variable time. The identity and zero scalars cost nothing, and
-/// short scalars cost as many bits as the longest has.
+/// `sum scalars[i] * points[i]`; variable time. The identity and zero scalars cost nothing, and short scalars
+/// are processed with as many bits as the longest one has.
 pub(super) fn weighted_sum(points: &[G1Affine], scalars: &[Fr], exec: Exec<'_>) -> G1Affine {
     assert_eq!(points.len(), scalars.len(), "one scalar a point");
     let chunks = exec.pieces(points.len(), POINTS_PER_THREAD_MIN, usize::MAX);

@@ -1,4 +1,4 @@
-//! Group testing: which proofs of a batch do not hold.
+//! Group testing: finds the proofs of a batch that do not hold.
 
 use alphorn_exec::Exec;
 
@@ -8,33 +8,33 @@ use crate::blst_ffi::curve::G1Affine;
 use crate::blst_ffi::points::g1;
 use crate::rlc::Rlc;
 
-/// Sums over all positions that one proof alone costs: over G, H and the committee's keys.
+/// Sums over all positions that verifying a single proof costs: over G, H and the committee's keys.
 const SUMS_ALONE: usize = 3;
 
-/// What [`locate`] found, and what it cost.
+/// Result and cost of [`locate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// Indices of the proofs that do not hold, ascending.
     pub bad: Vec<usize>,
-    /// Tests of a part of the batch.
+    /// Number of tests of a part of the batch.
     pub tests: usize,
-    /// Sums over all positions in these tests: two, and one for each committee of the part.
+    /// Sums over all positions in these tests: two, plus one for each committee of the part.
     pub sums: usize,
 }
 
-/// Names the proofs of a batch that do not hold.
+/// Finds the proofs of a batch that do not hold.
 ///
-/// The parts of a batch have *values*, points that are the identity if all proofs of a part hold,
-/// and the value of the whole is the sum of those of its halves: so one test decides both halves.
-/// But each test is made of sums over all positions, which cost the same for one proof and for
-/// many of its committee; that is why there are never more tests than proofs, and why the search
-/// ends in single tests when it has cost more than a tenth of them beyond what it decided.
+/// The parts of a batch have *values*: points that are the identity if all proofs of a part hold. The value of
+/// the whole is the sum of the values of its halves, so one test decides both halves. But each test consists of
+/// sums over all positions, which cost the same for one proof as for many of its committee. For this reason
+/// there are never more tests than proofs, and the search switches to single tests once it has cost more than a
+/// tenth of them beyond what it decided.
 ///
-/// All verdicts equal those of [`super::verify`] but with probability 2n·2^-b for n proofs and
-/// weights of b bits.
+/// All verdicts equal those of [`super::verify`] except with probability 2n·2^-b for n proofs and weights of b
+/// bits.
 ///
 /// # Errors
-/// [`IpaError::Bases`] for bases that are too few.
+/// [`IpaError::Bases`] if there are too few bases.
 pub fn locate(
     bases: &Bases,
     claims: &[Claim<'_>],
@@ -42,7 +42,7 @@ pub fn locate(
     exec: Exec<'_>,
 ) -> Result<Located, IpaError> {
     let mut batch = Batch::new(bases, claims, rlc)?;
-    // Committees stay together; inside, nobody chooses where the bad ones are.
+    // Committees stay together; within a committee, an attacker cannot choose the positions of bad proofs.
     let mut order: Vec<usize> = (0..claims.len()).collect();
     batch.stream.shuffle(&mut order);
     order.sort_by_key(|&i| claims[i].statement.committee.digest);
@@ -67,9 +67,9 @@ struct Search<'a> {
     batch: &'a Batch<'a>,
     exec: Exec<'a>,
     found: Located,
-    /// Proofs with a verdict.
+    /// Number of proofs with a verdict.
     decided: usize,
-    /// Sums that may be spent before anything is decided.
+    /// Number of sums that may be spent before anything is decided.
     sums_allowed: usize,
 }
 
@@ -106,7 +106,7 @@ impl Search<'_> {
         }
     }
 
-    /// The value of a part.
+    /// Computes the value of a part.
     fn test(&mut self, part: &[usize]) -> G1Affine {
         let digest = |i: &usize| self.batch.claims[*i].statement.committee.digest;
         let committees = part.chunk_by(|a, b| digest(a) == digest(b)).count();

@@ -1,10 +1,9 @@
 //! A proof of an aggregate key with multiplicities: research, for comparison with direct sums.
 //!
-//! Instead of the multiplicities of a collection its sender gives the aggregate key A, the set of
-//! signers and a proof of 1,600 bytes (for 2^15 keys) that A is a combination of the committee's
-//! keys in which every claimed signer has a multiplicity other than zero. Nodes never use it: for
-//! whoever holds the keys, adding them is far cheaper than verifying the proof
-//! (`cargo bench --bench ipa` measures by how much).
+//! Instead of the multiplicities of a collection, its sender provides the aggregate key A, the set of signers
+//! and a proof of 1,600 bytes (for 2^15 keys) that A is a combination of the committee's keys in which every
+//! claimed signer has a non-zero multiplicity. Nodes never use it: for a holder of the keys, adding them is far
+//! cheaper than verifying the proof (`cargo bench --bench ipa` measures by how much).
 //!
 //! ```
 //! use alphorn_bls::ipa::{Bases, Claim, Committee, Proof, prove, verify};
@@ -60,7 +59,7 @@ const TAG: &[u8] = b"ALPHORN-IPA-V1";
 /// Largest committee: 2^17 keys, so at most 17 halvings (2^22 validators in 32 committees).
 pub(crate) const KEYS_MAX: usize = 1 << 17;
 
-/// Why there is no proof, or why a proof is not accepted.
+/// Why there is no proof, or why a proof is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IpaError {
     /// No keys, or more than `KEYS_MAX`.
@@ -77,7 +76,7 @@ pub enum IpaError {
         /// Size of the committee, padded.
         needed: usize,
     },
-    /// The signer set is over another number of positions than the committee.
+    /// The signer set has a different number of positions than the committee.
     #[error("a signer set over {got} positions, the committee has {expected}")]
     Signers {
         /// Positions of the signer set.
@@ -85,7 +84,7 @@ pub enum IpaError {
         /// Keys of the committee.
         expected: usize,
     },
-    /// Another number of multiplicities than keys.
+    /// The number of multiplicities differs from the number of keys.
     #[error("{got} multiplicities, the committee has {expected} keys")]
     Multiplicities {
         /// Multiplicities that were given.
@@ -93,7 +92,7 @@ pub enum IpaError {
         /// Keys of the committee.
         expected: usize,
     },
-    /// Nobody is claimed to have signed.
+    /// The signer set is empty.
     #[error("the signer set is empty")]
     NoSigner,
     /// A claimed signer has multiplicity zero: the claim is false.
@@ -102,8 +101,8 @@ pub enum IpaError {
         /// The claimed position.
         position: usize,
     },
-    /// The aggregate key is the identity, which no signature verifies under; or, with probability
-    /// below 2^-120, a point of the proof is.
+    /// The aggregate key is the identity, under which no signature verifies; or, with probability below 2^-120,
+    /// a point of the proof is.
     #[error("the aggregate key or a point of the proof is the identity")]
     Identity,
     /// The proof has the wrong number of bytes.
@@ -114,7 +113,7 @@ pub enum IpaError {
         /// Bytes for this number of keys.
         expected: usize,
     },
-    /// The proof is for another size of committee.
+    /// The proof is for a committee of another size.
     #[error("a proof with {got} halvings, the committee needs {expected}")]
     Rounds {
         /// Halvings of the proof.
@@ -125,7 +124,7 @@ pub enum IpaError {
     /// A point of the proof does not decode.
     #[error("point {index} of the proof: {error}")]
     Point {
-        /// Its place in the encoding.
+        /// Its index in the encoding.
         index: usize,
         /// What is wrong with it.
         error: DecodeError,
@@ -141,7 +140,7 @@ pub enum IpaError {
     Rejected,
 }
 
-/// Refuses committees that are empty or too large.
+/// Rejects committees that are empty or too large.
 fn check_keys(keys: usize) -> Result<(), IpaError> {
     if keys == 0 || keys > KEYS_MAX {
         return Err(IpaError::Keys { got: keys });
@@ -149,7 +148,7 @@ fn check_keys(keys: usize) -> Result<(), IpaError> {
     Ok(())
 }
 
-/// The keys of a committee with their digest, made once per epoch.
+/// The keys of a committee with their digest, computed once per epoch.
 ///
 /// The keys must be registered with proofs of possession; they may repeat.
 #[derive(Clone, Debug)]
@@ -159,10 +158,10 @@ pub struct Committee {
 }
 
 impl Committee {
-    /// A committee in the order of its positions.
+    /// Builds a committee from keys in the order of its positions.
     ///
     /// # Errors
-    /// [`IpaError::Keys`] for none or more than `KEYS_MAX` keys.
+    /// [`IpaError::Keys`] if there are no keys or more than `KEYS_MAX`.
     pub fn new(keys: &[PublicKey]) -> Result<Committee, IpaError> {
         check_keys(keys.len())?;
         let encoded: Vec<[u8; 48]> = keys.iter().map(PublicKey::to_bytes).collect();
@@ -178,7 +177,7 @@ impl Committee {
     }
 }
 
-/// What is claimed, with its proof; sizes fit each other.
+/// A claim and its proof, with matching sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     statement: Statement<'a>,
@@ -187,10 +186,9 @@ pub struct Claim<'a> {
 
 impl<'a> Claim<'a> {
     /// The claim that `aggregate` contains every signer.
-    ///
     /// # Errors
-    /// A signer set of another size than the committee or without a signer, a proof of another
-    /// number of halvings.
+    /// If the signer set has another size than the committee or no signer, or the proof has another number of
+    /// halvings.
     pub fn new(
         committee: &'a Committee,
         signers: &'a Bitfield,
@@ -214,7 +212,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Refuses a signer set that does not fit or is empty.
+/// Rejects a signer set that is empty or does not fit the committee.
 fn check_signers(committee: &Committee, signers: &Bitfield) -> Result<(), IpaError> {
     if signers.len() != committee.len() {
         return Err(IpaError::Signers {

@@ -7,7 +7,7 @@ use crate::keys::{PUBLIC_KEY_BYTES, PublicKey};
 
 /// A proof of an aggregate key: V, W, a pair (L, R) for each halving, and two scalars.
 ///
-/// No point is the identity: an honest prover makes none, and the decoder refuses it.
+/// No point is the identity: an honest prover produces none, and the decoder rejects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     pub(super) v: G1Affine,
@@ -17,25 +17,25 @@ pub struct Proof {
     pub(super) c: Fr,
 }
 
-/// Halvings until one of `keys` keys is left: ceil(log2(keys)).
+/// Number of halvings until one of `keys` keys is left: ceil(log2(keys)).
 pub(super) fn rounds_of(keys: usize) -> usize {
     (usize::BITS - keys.saturating_sub(1).leading_zeros()) as usize
 }
 
 impl Proof {
-    /// Bytes of a proof over a committee of `keys` keys: 2·ceil(log2(keys)) + 2 compressed points
-    /// and two scalars; 1,600 for 2^15 keys.
+    /// Size in bytes of a proof over a committee of `keys` keys: 2·ceil(log2(keys)) + 2 compressed points and
+    /// two scalars; 1,600 for 2^15 keys.
     pub fn bytes_len(keys: usize) -> usize {
         (2 * rounds_of(keys) + 2) * PUBLIC_KEY_BYTES + 2 * SCALAR_BYTES
     }
 
-    /// All points in the order of the encoding.
+    /// All points in encoding order.
     pub(super) fn points(&self) -> impl Iterator<Item = &G1Affine> {
         let rounds = self.rounds.iter().flat_map(|(left, right)| [left, right]);
         [&self.v, &self.w].into_iter().chain(rounds)
     }
 
-    /// V, W, (L, R) from the first halving on as compressed points, then a and c big-endian.
+    /// Encodes V, W and (L, R) from the first halving on as compressed points, then a and c big-endian.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.points().flat_map(crate::keys::encode_g1).collect();
         bytes.extend(self.a.to_be_bytes());
@@ -43,11 +43,11 @@ impl Proof {
         bytes
     }
 
-    /// The proof over a committee of `keys` keys; accepted bytes are canonical.
+    /// Decodes the proof over a committee of `keys` keys; accepted bytes are canonical.
     ///
     /// # Errors
-    /// A number of keys out of bounds, a wrong length, a point that is malformed, outside G1 or the
-    /// identity, a scalar that is not below the group order.
+    /// If the number of keys is out of bounds, the length is wrong, a point is malformed, outside G1 or the
+    /// identity, or a scalar is not below the group order.
     pub fn from_bytes(bytes: &[u8], keys: usize) -> Result<Proof, IpaError> {
         super::check_keys(keys)?;
         let expected = Proof::bytes_len(keys);

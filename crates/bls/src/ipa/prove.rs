@@ -12,17 +12,17 @@ use crate::blst_ffi::fr::{Fr, vartime_fold};
 use crate::blst_ffi::points::g1;
 use crate::keys::PublicKey;
 
-/// Bases below which folding is not worth a second thread.
+/// Number of bases below which folding is not worth a second thread.
 const FOLD_PER_THREAD_MIN: usize = 32;
 
-/// The aggregate key of a committee with multiplicities, and a proof that it contains `signers`.
+/// Computes the aggregate key of a committee with multiplicities, and a proof that it contains `signers`.
 ///
-/// Multiplicities of positions that are not claimed may be anything. The proof is a function of the
-/// arguments: nothing is random, and nothing is hidden.
+/// Positions that are not claimed may have any multiplicity. The proof is a function of the arguments: nothing
+/// is random, and nothing is hidden.
 ///
 /// # Errors
-/// Sizes that do not fit, an empty signer set, a claimed position of multiplicity zero, and keys
-/// that cancel.
+/// If sizes do not match, the signer set is empty, a claimed position has multiplicity zero, or the keys
+/// cancel.
 pub fn prove(
     bases: &Bases,
     committee: &Committee,
@@ -81,8 +81,8 @@ fn inverses(v: &[Fr], signers: &Bitfield) -> Vec<Fr> {
     out
 }
 
-/// The argument for commitments V and W. `witness` gives v and w, and is told the challenges: an
-/// honest prover does not listen.
+/// The argument for commitments V and W. `witness` returns v and w and receives the challenges, which an honest
+/// prover ignores.
 pub(super) fn argue(
     bases: &Bases,
     statement: &Statement<'_>,
@@ -124,7 +124,7 @@ pub(super) fn argue(
 
 /// The state of an inner-product argument for <a, g> + <c, ĥ> + <a, c>·q with ĥ_i = y^-i·h_i.
 ///
-/// The factors y^-i stay outside the points: they are the same in both halves but for y^-m, which
+/// The factors y^-i are kept separate from the points. They are the same in both halves except for y^-m, which
 /// goes into the scalar of the fold.
 pub(super) struct Vectors {
     pub(super) g: Vec<G1Affine>,
@@ -136,7 +136,7 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    /// Halves until one entry is left; returns (L, R) of each halving and the last a and c.
+    /// Halves until one entry is left; returns (L, R) of each halving and the final a and c.
     pub(super) fn argue(
         mut self,
         transcript: &mut Transcript,
@@ -152,7 +152,7 @@ impl Vectors {
         (rounds, self.a[0], self.c[0])
     }
 
-    /// L = <a_lo, g_hi> + <c_hi, ĥ_lo> + <a_lo, c_hi>·q, and R with the halves exchanged.
+    /// L = <a_lo, g_hi> + <c_hi, ĥ_lo> + <a_lo, c_hi>·q, and R with the halves swapped.
     fn cross_terms(&self, exec: Exec<'_>) -> (G1Affine, G1Affine) {
         let half = self.a.len() / 2;
         let (a_lo, a_hi) = self.a.split_at(half);

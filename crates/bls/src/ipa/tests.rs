@@ -176,7 +176,7 @@ fn any_multiplicities_pass_where_nothing_is_claimed() {
     // Equal keys are allowed.
     let clones = Committee::new(&[keys(1, 0)[0]; 4]).unwrap();
     assert!(Case::new(clones, vec![1, 2, 0, 1]).holds());
-    // One signer at each place.
+    // One signer at each position.
     for i in 0..8 {
         let mut alone = vec![0; 8];
         alone[i] = 1;
@@ -199,7 +199,7 @@ fn a_false_bit_is_rejected() {
         ),
         Err(IpaError::NotSigned { position: 3 })
     );
-    // The honest proof for another set of signers: more, fewer, others.
+    // The honest proof for another set of signers: more, fewer, different.
     for i in 0..8 {
         let mut other = case.signers.clone();
         other.toggle(&{
@@ -209,7 +209,7 @@ fn a_false_bit_is_rejected() {
         });
         assert!(!case.verify(&other, case.aggregate, &case.proof), "{i}");
     }
-    // A prover that goes on although v_3 = 0, with any w_3.
+    // A prover that continues although v_3 = 0, with any w_3.
     for w_3 in [0, 1, 5] {
         let (v, mut w) = case.vectors();
         w[3] = Fr::from_u128(w_3);
@@ -266,7 +266,7 @@ fn trap_23_every_field_is_absorbed_before_the_challenges() {
             assert_ne!(a, b, "each challenge depends on each field");
         }
     }
-    // Every u depends on L and R of its halving and on all before.
+    // Every u depends on L and R of its halving and on everything before.
     let statement = case.claim().statement;
     let (mut transcript, _) = statement.open(&case.proof.v, &case.proof.w);
     let (left, right) = case.proof.rounds[0];
@@ -286,7 +286,7 @@ fn trap_23_every_field_is_absorbed_before_the_challenges() {
 #[test]
 fn a_proof_of_another_statement_is_rejected() {
     let case = Case::of(4);
-    // Position 3 has multiplicity 0, so only the digest tells these committees from each other.
+    // Position 3 has multiplicity 0, so only the digest distinguishes these committees.
     let mut other_keys = keys(4, 0);
     other_keys[3] = keys(1, 99)[0];
     for other in [
@@ -588,7 +588,7 @@ fn a_search_finds_what_single_proofs_say() {
     }
 }
 
-/// The argument without V, in which the keys are the only bases of v: C = x·A + W + x·z·Q̂.
+/// The argument without V, where the keys are the only bases of v: C = x·A + W + x·z·Q̂.
 mod without_v {
     use super::*;
 
@@ -673,7 +673,7 @@ fn trap_23_without_v_the_owner_of_two_keys_adds_a_signer() {
     let (v, w) = case.vectors();
     let secret = |i| Fr::from_be_bytes(&InteropKey::new(i).to_secret_key().to_bytes()).unwrap();
     let (s_1, s_2) = (secret(1), secret(2));
-    // The owner of keys 1 and 2 moves v along their relation until <v, y w> has y^victim too.
+    // The owner of keys 1 and 2 moves v along their relation until <v, y w> includes y^victim.
     let moved = |y: &Fr| {
         let y = powers(y, n);
         let per_step = s_2.mul(&y[1]).mul(&w[1]).sub(&s_1.mul(&y[2]).mul(&w[2]));
@@ -754,8 +754,8 @@ fn without_a_signature_the_proof_accepts_a_key_that_nobody_owns() {
     assert!(!case.verify(&case.signers, aggregate, &proof));
 }
 
-/// Points as their coefficients over G, H, P and Q, taken as unknowns: the protocol of the lecture,
-/// word for word.
+/// Points as their coefficients over G, H, P and Q, treated as unknowns: the protocol of the lecture, word for
+/// word.
 mod formal {
     use super::*;
 
@@ -903,7 +903,7 @@ fn the_formal_model_agrees() {
                 "n = {n}"
             );
         }
-        // One more bit, one less, a changed v or w: some coefficient is left over.
+        // One more bit, one less, a changed v or w: some coefficient remains.
         let one = Fr::one();
         for z in [z.add(&one), z.sub(&one)] {
             let run = formal::run(&v, &w, &z, &challenges, &us);

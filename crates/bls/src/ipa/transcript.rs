@@ -1,4 +1,4 @@
-//! The challenges: a hash of everything that was said before.
+//! Fiat-Shamir challenges: a hash of everything absorbed before.
 
 use sha2::{Digest, Sha256};
 
@@ -16,7 +16,7 @@ impl Transcript {
         transcript
     }
 
-    /// Takes a field in. Lengths make the list of fields uniquely decodable.
+    /// Absorbs a field. Lengths make the list of fields uniquely decodable.
     pub(super) fn absorb(&mut self, label: &[u8], bytes: &[u8]) {
         for field in [label, bytes] {
             self.0.update((field.len() as u64).to_le_bytes());
@@ -24,7 +24,7 @@ impl Transcript {
         }
     }
 
-    /// A challenge in 1 .. 2^128, which is absorbed in turn.
+    /// Draws a challenge in 1 .. 2^128 and absorbs it.
     pub(super) fn challenge(&mut self, label: &[u8]) -> Fr {
         loop {
             self.absorb(b"challenge", label);
@@ -33,7 +33,7 @@ impl Transcript {
             let mut low = [0; 16];
             low.copy_from_slice(&digest[..16]);
             match u128::from_le_bytes(low) {
-                // A zero has no inverse; one in 2^128 draws is repeated.
+                // Zero has no inverse, so one in 2^128 draws is repeated.
                 0 => continue,
                 value => return Fr::from_u128(value),
             }

@@ -14,12 +14,11 @@ use crate::rlc::{Rlc, WeightStream};
 
 /// Verifies one proof.
 ///
-/// A proof says something only together with a valid signature under the aggregate key; see the
-/// lecture of this module.
+/// A proof is meaningful only together with a valid signature under the aggregate key; see the lecture of this
+/// module.
 ///
 /// # Errors
-/// [`IpaError::Rejected`] for a proof that does not hold, [`IpaError::Bases`] for bases that are
-/// too few.
+/// [`IpaError::Rejected`] for a proof that does not hold, [`IpaError::Bases`] if there are too few bases.
 pub fn verify(bases: &Bases, claim: &Claim<'_>, exec: Exec<'_>) -> Result<(), IpaError> {
     bases.padded(claim.statement.committee.len())?;
     let mut tally = Tally::default();
@@ -27,13 +26,13 @@ pub fn verify(bases: &Bases, claim: &Claim<'_>, exec: Exec<'_>) -> Result<(), Ip
     accepted(&tally.sum(bases, exec))
 }
 
-/// Verifies many proofs, of one committee or of many, in one sum: two sums over the shared bases
-/// and one over the keys of each committee. A batch with a bad proof passes with probability at
-/// most 2^-b, b the bits of the weights. Nothing is wrong with an empty batch.
+/// Verifies many proofs, of one committee or several, in one sum: two sums over the shared bases and one over
+/// the keys of each committee. A batch with a bad proof passes with probability at most 2^-b, where b is the
+/// number of bits of the weights. An empty batch passes.
 ///
 /// # Errors
-/// [`IpaError::Rejected`] if some proof does not hold ([`super::locate`] names it),
-/// [`IpaError::Bases`] for bases that are too few.
+/// [`IpaError::Rejected`] if some proof does not hold ([`super::locate`] finds it), [`IpaError::Bases`] if
+/// there are too few bases.
 pub fn verify_batch(
     bases: &Bases,
     claims: &[Claim<'_>],
@@ -58,7 +57,7 @@ pub(super) struct Batch<'a> {
     bases: &'a Bases,
     pub(super) claims: &'a [Claim<'a>],
     weights: Vec<Fr>,
-    /// What is left of the stream of weights.
+    /// The rest of the stream of weights.
     pub(super) stream: WeightStream,
 }
 
@@ -104,7 +103,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// SHA-256 over all that the verdicts depend on.
+/// SHA-256 over everything that the verdicts depend on.
 fn digest(claims: &[Claim<'_>]) -> [u8; 32] {
     let mut hasher = Sha256::new_with_prefix(TAG);
     for claim in claims {
@@ -205,8 +204,8 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// `first` times the product, for each i below 2^k, of the factors that the bits of i choose; the
-/// first factor belongs to the most significant bit.
+/// `first` times the product, for each i below 2^k, of the factors selected by the bits of i; the first factor
+/// corresponds to the most significant bit.
 fn products<'f>(factors: impl DoubleEndedIterator<Item = &'f Fr>, first: Fr) -> Vec<Fr> {
     let mut out = vec![first];
     for factor in factors.rev() {

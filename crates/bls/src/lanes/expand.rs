@@ -2,13 +2,13 @@
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of a digest.
+/// Size of a digest in bytes.
 const DIGEST_BYTES: usize = 32;
-/// Bytes of a block of SHA-256.
+/// Size of a SHA-256 block in bytes.
 const BLOCK_BYTES: usize = 64;
-/// Two elements of Fp2 take four integers of 64 bytes each.
+/// Two elements of Fp2 need four integers of 64 bytes each.
 const OUTPUT_BYTES: usize = 256;
-/// The tag's length is one byte.
+/// The tag's length is encoded in one byte.
 const DST_BYTES_MAX: usize = 255;
 
 /// high · 2^256 + low.
@@ -20,7 +20,7 @@ pub(super) struct WideInteger {
     pub(super) low: [u64; 6],
 }
 
-/// A domain separation tag with its length behind it; a longer one is hashed (section 5.3.3).
+/// A domain separation tag followed by its length; a longer tag is hashed (section 5.3.3).
 pub(super) struct Tag(Vec<u8>);
 
 impl Tag {

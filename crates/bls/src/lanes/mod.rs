@@ -1,6 +1,6 @@
-//! What surrounds the sums, sixteen items at once: decoding, subgroup checks, hashing to G2.
+//! The steps around the sums, sixteen items at once: decoding, subgroup checks, hashing to G2.
 //!
-//! Variable time, on public data. What the lanes do and why they may is in [`crate::lecture`].
+//! Variable time, on public data. What the lanes do, and why that is sound, is in [`crate::lecture`].
 
 #[cfg(target_arch = "x86_64")]
 mod expand;
@@ -21,17 +21,17 @@ use crate::keys::{decode_g1_unchecked, decode_g2_unchecked};
 use crate::vector::{LANES, Multiplier};
 use alphorn_exec::{Backend, Exec};
 
-/// Items from which a run that is not full costs less than blst: it takes as long as three to five items do.
+/// Number of items from which a partial run costs less than blst: it takes as long as three to five items do.
 #[cfg(target_arch = "x86_64")]
 const LANES_MIN: usize = 6;
-/// Items that are worth a thread.
+/// Number of items that are worth a thread.
 #[cfg(target_arch = "x86_64")]
 const ITEMS_MIN: usize = 4 * LANES;
 
-/// Encodings that are decoded between two looks at the stop flag: some 3 ms.
+/// Encodings decoded between two reads of the stop flag: some 3 ms.
 #[cfg(target_arch = "x86_64")]
 const DECODED_MAX: usize = 16 * LANES;
-/// Messages that are hashed between two looks at the stop flag: some 3 ms.
+/// Messages hashed between two reads of the stop flag: some 3 ms.
 #[cfg(target_arch = "x86_64")]
 const HASHES_MAX: usize = 8 * LANES;
 
@@ -39,33 +39,33 @@ const HASHES_MAX: usize = 8 * LANES;
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compressed {
-    /// Coefficients of x, six words each; Fp has the first only.
+    /// Coefficients of x, six words each; Fp uses only the first.
     x: [[u64; 6]; 2],
-    /// Whether y is the larger of both roots.
+    /// Whether y is the larger of the two roots.
     larger: bool,
 }
 
-/// A field whose curve has lanes.
+/// A field whose curve has a lane implementation.
 pub(crate) trait LaneField: CurveField {
-    /// Coefficients of an element over Fp.
+    /// Number of coefficients of an element over Fp.
     #[cfg(target_arch = "x86_64")]
     const COEFFICIENTS: usize;
 
-    /// A point of the curve from its compressed form, by blst; subgroup not checked, identity allowed.
+    /// Decodes a point of the curve from its compressed form with blst; subgroup not checked, identity allowed.
     fn decompress(bytes: &[u8]) -> Result<Affine<Self>, DecodeError>;
 
-    /// Sixteen points from their compressed forms, and the lanes that are right.
+    /// Decodes sixteen points from their compressed forms, and returns the lanes that are correct.
     #[cfg(target_arch = "x86_64")]
     fn decompress_lanes<M: Multiplier>(
         m: M,
         forms: &[Compressed; LANES],
     ) -> ([Affine<Self>; LANES], u16);
 
-    /// Lanes that are in the subgroup of prime order; the others may be.
+    /// Returns lanes that are in the subgroup of prime order; other lanes may be in it too.
     #[cfg(target_arch = "x86_64")]
     fn in_group_lanes<M: Multiplier>(m: M, points: &[Affine<Self>; LANES]) -> u16;
 
-    /// weights[i] · points[i] for weights of `bits` bits, and the lanes that are right.
+    /// weights[i] · points[i] for weights of `bits` bits, and the lanes that are correct.
     #[cfg(target_arch = "x86_64")]
     fn multiply_lanes<M: Multiplier>(
         m: M,
@@ -149,11 +149,11 @@ impl LaneField for Fp2 {
     }
 }
 
-/// Bytes of a coordinate over Fp.
+/// Size of a coordinate over Fp in bytes.
 #[cfg(target_arch = "x86_64")]
 const COEFFICIENT_BYTES: usize = 48;
 
-/// What a well-formed encoding says; none for every other one, the identity and x = 0.
+/// Parses a well-formed encoding; `None` for any other encoding, the identity and x = 0.
 #[cfg(target_arch = "x86_64")]
 fn parse<F: LaneField>(bytes: &[u8]) -> Option<Compressed> {
     let first = *bytes.first()?;
@@ -178,8 +178,8 @@ fn parse<F: LaneField>(bytes: &[u8]) -> Option<Compressed> {
     })
 }
 
-/// Points of the curve from their compressed forms: the same verdicts as blst's; subgroup not checked,
-/// identity allowed. Under a task that was asked to end it is any verdict.
+/// Decodes points of the curve from their compressed forms, with the same verdicts as blst; subgroup not
+/// checked, identity allowed. If the task was asked to stop, the verdicts are arbitrary.
 pub(crate) fn decompress<F: LaneField, B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     exec: Exec<'_>,
@@ -218,7 +218,7 @@ fn decompress_in_lanes<F: LaneField, B: AsRef<[u8]>>(
             found[*i] = (good >> lane & 1 == 1).then_some(points[lane]);
         }
     }
-    // What the lanes did not take or did not accept is decided by blst.
+    // blst decides what the lanes did not take or did not accept.
     found
         .into_iter()
         .zip(encoded)
@@ -226,7 +226,8 @@ fn decompress_in_lanes<F: LaneField, B: AsRef<[u8]>>(
         .collect()
 }
 
-/// Items by sixteen, the last ones filled up with one of them; without a last run that is not worth it.
+/// Groups items by sixteen and pads the last group with one of its items; a last group too small to be worth a
+/// run is left out.
 #[cfg(target_arch = "x86_64")]
 fn runs<T: Copy>(items: &[T]) -> impl Iterator<Item = (&[T], [T; LANES])> {
     items
@@ -238,8 +239,8 @@ fn runs<T: Copy>(items: &[T]) -> impl Iterator<Item = (&[T], [T; LANES])> {
         })
 }
 
-/// Positions of the points of the curve that are outside the subgroup of prime order, ascending; the
-/// identity is inside. Exact.
+/// Positions of the points of the curve that are outside the subgroup of prime order, ascending; the identity
+/// is inside. Exact.
 pub(crate) fn outside_group<F: LaneField>(backend: Backend, points: &[Affine<F>]) -> Vec<usize> {
     #[cfg_attr(
         not(target_arch = "x86_64"),
@@ -287,7 +288,7 @@ fn multiples_in_lanes(m: impl Multiplier, items: &[(G2Affine, [u8; 32])]) -> Vec
             _ => Fp2::multiply(&points[lane], &scalars[lane]),
         }));
     }
-    // A last run that was not worth it.
+    // The rest of a last run that was not worth it.
     let rest = &items[out.len()..];
     out.extend(
         rest.iter()
@@ -315,7 +316,7 @@ pub(crate) fn vartime_multiply<F: LaneField>(
             }
         }));
     }
-    // A last run that was not worth it.
+    // The rest of a last run that was not worth it.
     let rest = &items[out.len()..];
     out.extend(rest.iter().map(|item| vartime_multiply_one(item, bits)));
     out
@@ -330,8 +331,8 @@ fn vartime_multiply_one<F: LaneField>(
     F::vartime_msm(core::slice::from_ref(point), &weight[..bits / 8], bits)
 }
 
-/// `hash_to_curve` of RFC 9380 for `BLS12381G2_XMD:SHA-256_SSWU_RO_`, of many messages. Under a task that
-/// was asked to end it is any point.
+/// `hash_to_curve` of RFC 9380 for `BLS12381G2_XMD:SHA-256_SSWU_RO_`, for many messages. If the task was asked
+/// to stop, the points are arbitrary.
 pub(crate) fn hash_to_g2<B: AsRef<[u8]> + Sync>(
     messages: &[B],
     dst: &[u8],
@@ -376,12 +377,12 @@ fn hash_in_lanes<B: AsRef<[u8]>>(m: impl Multiplier, messages: &[B], dst: &[u8])
         .collect()
 }
 
-/// Pairs below which Miller loops of blst are not worth a second thread, and the most between two looks at the stop
-/// flag: 32 are 4 ms.
+/// Pairs below which Miller loops of blst are not worth a second thread, and the maximum between two reads of
+/// the stop flag: 32 take 4 ms.
 const MILLER_PAIRS: (usize, usize) = (4, 32);
 
-/// Pairs for each thread from which the lanes cost less than blst: a square and an inversion in each step are the same
-/// for a few pairs as for hundreds. Products of doubles take longer, so they need more pairs.
+/// Pairs per thread from which the lanes cost less than blst: the square and the inversion in each step cost
+/// the same for a few pairs as for hundreds. Products of doubles take longer, so they need more pairs.
 #[cfg(target_arch = "x86_64")]
 fn miller_least(backend: Backend) -> usize {
     match backend {
@@ -391,8 +392,8 @@ fn miller_least(backend: Backend) -> usize {
     }
 }
 
-/// The product of the Miller loops of the pairs, up to what the final exponentiation takes to 1; a pair with an
-/// infinite point contributes one. Under a task that was asked to end it is any value.
+/// The product of the Miller loops of the pairs, up to factors that the final exponentiation takes to 1; a pair
+/// with an infinite point contributes one. If the task was asked to stop, the value is arbitrary.
 pub(crate) fn miller_product(pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> Miller {
     let finite: Vec<(G1Affine, G2Affine)> = pairs
         .iter()
@@ -403,7 +404,7 @@ pub(crate) fn miller_product(pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> 
         exec.backend(),
         m => (finite.len() >= exec.threads() * miller_least(exec.backend())).then(|| {
             let blocks = finite.len().div_ceil(LANES);
-            // Of equal size, also where they are more than one thread's.
+            // Chunks of equal size, even if a thread gets more than one.
             let most = blocks.div_ceil(blocks.div_ceil(vector::miller::BLOCKS_MAX));
             let chunks = exec.pieces(blocks, 1, most);
             product(exec.map(chunks.len(), |c| {
@@ -422,23 +423,24 @@ pub(crate) fn miller_product(pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> 
     })
 }
 
-/// The product of some values; none gives one.
+/// The product of some values; one if there are none.
 fn product(values: impl IntoIterator<Item = Miller>) -> Miller {
     let product = values.into_iter().reduce(|a, b| a.mul(&b));
     product.unwrap_or_else(|| pairing::miller_product(&[]))
 }
 
-/// The product for finite pairs, of as many blocks as a chunk has.
+/// The product for finite pairs, with as many blocks as a chunk has.
 ///
-/// Exact for all points of both curves: steps that no point of prime order meets, a tangent or chord without a
+/// Exact for all points of both curves. Steps that no point of prime order meets (a tangent or chord without a
+/// slope, and coordinates 0) show up as a denominator that is 0, and then blst computes the whole product.
 /// slope, and coordinates 0 show as a denominator that is 0, and then blst computes it all.
 #[cfg(target_arch = "x86_64")]
 fn miller_in_lanes(m: impl Multiplier, pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> Miller {
-    // Lanes that fill the last run up do not count.
+    // Padding lanes of the last run do not count.
     let blocks: Vec<_> = runs(pairs)
         .map(|(block, lanes)| (lanes, u16::MAX >> (LANES - block.len())))
         .collect();
-    // A last run that was not worth it.
+    // The rest of a last run that was not worth it.
     let rest = match pairs.len() % LANES {
         rest @ ..LANES_MIN => rest,
         _ => 0,

@@ -1,4 +1,4 @@
-//! Decoding, subgroup checks and hashing on each kernel against blst's, malformed inputs included.
+//! Compares decoding, subgroup checks and hashing on each kernel with blst, including malformed inputs.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn check_decoding<F: KernelField + LaneField>(encoded: &[Vec<u8>]) {
     }
 }
 
-/// Sixteen good encodings and every one of them with some bytes and flags changed.
+/// Sixteen good encodings, and each of them with some bytes and flags changed.
 fn damaged(good: &[Vec<u8>], damage: &[(usize, u8)]) -> Vec<Vec<u8>> {
     let mut out = good.to_vec();
     for (i, (at, bits)) in damage.iter().enumerate() {
@@ -144,8 +144,8 @@ fn edges_of_the_encodings_decode_as_blst_says() {
     check_decoding::<Fp2>(&signatures);
 }
 
-/// x = a + b·u with 3a²b - b³ = -4 makes x³ + 4(1 + u) real: the lanes meet a zero in their formula
-/// where its root is not real.
+/// x = a + b·u with 3a²b - b³ = -4 makes x³ + 4(1 + u) real: the formula of the lanes meets a zero where the
+/// root is not real.
 #[test]
 fn roots_of_real_numbers_decode_as_blst_says() {
     let small = |n: u64| (0..n).fold(Fp::ZERO, |x, _| x.add(&Fp::ONE));
@@ -204,7 +204,7 @@ fn check_groups<F: KernelField + LaneField>(generator: Affine<F>, torsion: Affin
     assert!(expected.len() >= 14 + 13);
     for backend in KERNELS.available() {
         assert_eq!(outside_group(backend, &points), expected, "{backend}");
-        // Around the fewest points of a run, eight, and the most, sixteen.
+        // Around the smallest number of points in a run, eight, and the largest, sixteen.
         for n in [0, 1, 7, 8, 17] {
             let expected: Vec<usize> = expected.iter().copied().filter(|&i| i < n).collect();
             assert_eq!(outside_group(backend, &points[..n]), expected);
@@ -225,7 +225,7 @@ fn points_outside_the_groups_are_named_exactly() {
     check_groups(g2::generator(), point_of_order_13());
 }
 
-/// Small digits, where the lanes meet exceptions, and scalars that no four digits hold among them.
+/// Small digits, where the lanes meet exceptions, and scalars that four digits cannot hold.
 #[test]
 fn multiples_equal_blst_s() {
     let number = |value: u64, shift: usize| {
@@ -285,7 +285,7 @@ fn pairs(count: usize) -> Vec<(G1Affine, G2Affine)> {
     (0..count).map(pair).collect()
 }
 
-/// Holds the product of each kernel against blst's, however few the pairs are.
+/// Compares the product of each kernel with blst's, however few pairs there are.
 fn check_miller_loops(pairs: &[(G1Affine, G2Affine)]) {
     let finite: Vec<_> = pairs
         .iter()
@@ -309,7 +309,7 @@ fn check_miller_loops(pairs: &[(G1Affine, G2Affine)]) {
 #[test]
 fn products_of_miller_loops_are_blst_s_in_gt() {
     let all = pairs(620);
-    // The last ones are as many blocks as a chunk has at most.
+    // The last ones have as many blocks as a chunk can have.
     for count in [0, 1, 7, 8, 9, 10, 15, 16, 17, 20, 33, 100, 131, 620] {
         check_miller_loops(&all[..count]);
         check_miller_loops(&all[all.len() - count..]);
@@ -343,7 +343,7 @@ fn products_of_miller_loops_are_bilinear() {
     }
 }
 
-/// Points of small order meet a denominator 0: their product is blst's, too, which may be 0.
+/// Points of small order meet a denominator of 0. Their product is still blst's, which may be 0.
 #[test]
 fn miller_loops_without_a_slope_are_blst_s() {
     let two = Fp::ONE.add(&Fp::ONE);

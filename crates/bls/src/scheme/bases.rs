@@ -1,22 +1,22 @@
 //! Vectors of a committee whose sums are kept from one job to the next.
 //!
-//! The collections of a slot differ from one another, and from those of the slot before, in a few
-//! positions of a hundred; against a known sum only these positions are added. What is kept comes
-//! from claims that held, with sums that were computed here, and is bound to its key table. It
-//! changes how long a sum takes and never its result.
+//! The collections of a slot differ from one another, and from those of the previous slot, in a few positions
+//! of a hundred. Against a known sum, only these positions are added. Kept vectors come from claims that held,
+//! with sums computed here, and are bound to their key table. They change how long a sum takes, never its
+//! result.
 
 use alphorn_types::Slot;
 
 use crate::sums::Base;
 
-/// Vectors that are kept of a committee: the best bitfields of two slots, or the two lower planes
-/// of the best support with multiplicities.
+/// Vectors kept per committee: the best bitfields of two slots, or the two lower planes of the best support
+/// with multiplicities.
 pub(super) const BASES_MAX: usize = 2;
 
 /// What is known of one committee.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Slot and signers of the first base.
+    /// Slot and number of signers of the first base.
     newest: Option<(Slot, usize)>,
     bases: Vec<Base>,
 }
@@ -27,8 +27,8 @@ impl Known {
         &self.bases
     }
 
-    /// Takes the planes of a support of `slot` that held, if it is newer than what is here, or of
-    /// the same slot with more signers.
+    /// Keeps the planes of a support of `slot` that held, if it is newer than the stored one, or of the same
+    /// slot with more signers.
     pub(super) fn learn(&mut self, slot: Slot, signers: usize, planes: impl Iterator<Item = Base>) {
         let is_better = self
             .newest
@@ -41,7 +41,7 @@ impl Known {
             return;
         }
         let same_slot = self.newest.is_some_and(|(newest, _)| newest == slot);
-        // A better bitfield of the slot takes the place of the one before it.
+        // A better bitfield of the same slot replaces the previous one.
         let kept = self.bases.drain(..).skip(usize::from(same_slot));
         planes.extend(kept);
         planes.truncate(BASES_MAX);

@@ -1,4 +1,4 @@
-//! Claims of the protocol on their way to verdicts, and what their sums teach for the next ones.
+//! Protocol claims in preparation, and what their sums contribute to later ones.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::committee::{Item, Prepared, Signers, VerifyOptions, VerifyTimings};
 use crate::rlc::Rlc;
 use crate::sums::{Base, SumReport, Workspace};
 
-/// Claims whose signatures are decoded and whose keys are summed.
+/// Claims with decoded signatures and summed keys.
 pub struct PreparedClaims {
     prepared: Prepared,
     /// Collections whose planes have known sums, worth keeping if the claim holds.
     candidates: Vec<Candidate>,
-    /// Of each claim the validator whose vote it is; empty if nothing is to be kept of them.
+    /// For each claim, the validator whose vote it is; empty if no votes are to be kept.
     voters: Vec<Option<u32>>,
 }
 
@@ -31,7 +31,7 @@ struct Candidate {
     support: Arc<Support>,
 }
 
-/// Whose signature a claim is said to be; `planes` are those of its support.
+/// The signers that a claim names; `planes` are those of its support.
 fn signers<'a>(keys: &EpochKeys, claim: &Claim, planes: &'a [&'a [u64]]) -> Signers<'a> {
     match claim {
         Claim::One { validator, .. } | Claim::Selected { validator, .. } => {
@@ -52,7 +52,7 @@ fn signers<'a>(keys: &EpochKeys, claim: &Claim, planes: &'a [&'a [u64]]) -> Sign
     }
 }
 
-/// The bytes that are to prove a claim.
+/// The bytes meant to prove a claim.
 fn signature(claim: &Claim) -> &[u8] {
     match claim {
         Claim::One { signature, .. } => signature,
@@ -73,7 +73,7 @@ fn planes(claim: &Claim) -> Vec<&[u64]> {
 }
 
 impl PreparedClaims {
-    /// Decodes and sums; makes the test of everything, for which there may be a pool here.
+    /// Decodes and sums, and runs the test of all claims, for which a pool may be available here.
     pub(super) fn new(
         scheme: &Bls,
         keys: &EpochKeys,
@@ -100,7 +100,7 @@ impl PreparedClaims {
         };
         let prepared = Prepared::new(&items, keys.table(), &options, ctx.scratch)
             .expect("places and lengths of the claims were checked");
-        // A retry with naive sums neither uses what is known nor adds to it.
+        // A retry with naive sums neither uses known sums nor adds to them.
         let (candidates, voters) = match scheme.naive {
             true => (Vec::new(), Vec::new()),
             false => (
@@ -119,13 +119,13 @@ impl PreparedClaims {
         prepared
     }
 
-    /// Whether all claims of a range hold; false if nothing is known of them.
+    /// Returns whether all claims of a range hold; false if nothing is known about them.
     pub(super) fn check(&self, range: Range<usize>) -> bool {
         self.prepared.check(range)
     }
 
-    /// The claims that do not hold, ascending, and what it took to find them; all of them if the task
-    /// was asked to end.
+    /// Returns the claims that do not hold, in ascending order, and the work it took to find them; all of them
+    /// if the task was asked to stop.
     pub fn locate(&self, keys: &EpochKeys, ctx: &Ctx<'_, Workspace>) -> Located {
         let pulse = ctx.pulse();
         let exec = Exec::new(self.prepared.backend(), ctx.pool()).with_watch(&pulse);
@@ -141,7 +141,7 @@ impl PreparedClaims {
         }
     }
 
-    /// What the sums of keys did.
+    /// Report on the sums of keys.
     pub fn sums(&self) -> &SumReport {
         &self.prepared.sums
     }
@@ -151,12 +151,12 @@ impl PreparedClaims {
         &self.prepared.timings
     }
 
-    /// Different messages among the claims that were tested.
+    /// Number of distinct messages among the claims that were tested.
     pub fn message_count(&self) -> usize {
         self.prepared.message_count()
     }
 
-    /// Keeps the best collection of each committee and the points of votes, without the `bad` claims.
+    /// Keeps the best collection of each committee and the points of votes, leaving out the `bad` claims.
     fn learn(&self, keys: &EpochKeys, bad: &[usize]) {
         if self.voters.iter().any(Option::is_some) {
             let holds = |claim: &usize| bad.binary_search(claim).is_err();
@@ -187,7 +187,7 @@ impl PreparedClaims {
     }
 }
 
-/// Whose vote a claim is.
+/// The validator whose vote a claim is.
 fn voter(claim: &Claim) -> Option<u32> {
     match claim {
         Claim::One {

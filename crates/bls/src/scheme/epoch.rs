@@ -14,20 +14,20 @@ use crate::sums::{Base, KeyTable, Workspace};
 
 /// The public keys of an epoch in committee order, with the sums of all units of the layout.
 ///
-/// One table of at most 224 bytes a key (235 MB for 2^20 validators on the wide kernel, 101 MB on the
-/// portable one), of each committee at most two vectors whose sums are known, and of each validator whose
-/// vote was verified its point, 212 bytes.
+/// Holds one table of at most 224 bytes per key (235 MB for 2^20 validators on the wide kernel, 101 MB on the
+/// portable one), at most two vectors with known sums per committee, and the point of each validator whose vote
+/// was verified, 212 bytes.
 pub struct EpochKeys {
     registry: Arc<Registry>,
     assignment: Arc<Assignment>,
     table: KeyTable,
-    /// For each committee.
+    /// Known vectors of each committee.
     known: Mutex<Vec<Known>>,
     votes: Mutex<VerifiedVotes>,
 }
 
-/// The levels whose units are not those of the level above, from the top down: the order in which
-/// their units stand in the table.
+/// The levels whose units differ from those of the level above, from the top down: the order of their units in
+/// the table.
 fn levels(layout: &Layout) -> impl Iterator<Item = u8> + use<> {
     let layout = *layout;
     let is_its_own = move |level: &u8| {
@@ -37,7 +37,7 @@ fn levels(layout: &Layout) -> impl Iterator<Item = u8> + use<> {
     (1..=layout.levels()).rev().filter(is_its_own)
 }
 
-/// Index in the table of a unit; committees come first.
+/// Index of a unit in the table; committees come first.
 fn index(layout: &Layout, unit: Unit) -> usize {
     let units = |level| usize::from(layout.units_of_committee(level));
     let committees = usize::from(layout.committees());
@@ -47,7 +47,7 @@ fn index(layout: &Layout, unit: Unit) -> usize {
 }
 
 impl EpochKeys {
-    /// The table.
+    /// Builds the table.
     pub(super) fn new(
         backend: Backend,
         registry: &Arc<Registry>,
@@ -80,34 +80,34 @@ impl EpochKeys {
         &self.registry
     }
 
-    /// The committees that the table was made for.
+    /// The committees that the table was built for.
     pub fn assignment(&self) -> &Assignment {
         &self.assignment
     }
 
-    /// The table: its committees are those of the layout and, behind them, the units of the levels below.
+    /// The table: the committees of the layout, followed by the units of the levels below.
     pub fn table(&self) -> &KeyTable {
         &self.table
     }
 
-    /// The vectors of all committees whose sums are known; units below have none.
+    /// The vectors with known sums of all committees; units below have none.
     pub(super) fn bases(&self) -> Vec<Base> {
         self.with_known(|known| known.iter().flat_map(Known::bases).cloned().collect())
     }
 
-    /// Forgets what earlier jobs found, for measurements that begin alike.
+    /// Forgets what earlier jobs found, so that measurements start from the same state.
     pub fn forget(&self) {
         self.with_known(|known| known.fill(Known::default()));
         self.with_votes(VerifiedVotes::clear);
     }
 
-    /// Calls `f` with what is known of each committee.
+    /// Calls `f` with the known vectors of each committee.
     pub(super) fn with_known<T>(&self, f: impl FnOnce(&mut [Known]) -> T) -> T {
-        // What a panic left behind is a valid list all the same: entries are replaced whole.
+        // After a panic the list is still valid: entries are replaced whole.
         f(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Of votes at positions behind `first`, the points of those that were verified before.
+    /// For votes at positions after `first`, the points of those that were verified before.
     pub(super) fn points_of_votes<B: AsRef<[u8]>>(
         &self,
         first: u32,
@@ -125,7 +125,8 @@ impl EpochKeys {
 
     /// Calls `f` with the points of verified votes.
     pub(super) fn with_votes<T>(&self, f: impl FnOnce(&mut VerifiedVotes) -> T) -> T {
-        // What a panic left behind is checked against the bytes of a signature wherever it is used.
+        // After a panic the points are still safe to use: each is checked against the signature's bytes on
+        // every use.
         f(&mut self.votes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -1,4 +1,4 @@
-//! The secret keys of a process, real ones or interop ones.
+//! The secret keys held by a process, real or interop.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -12,16 +12,17 @@ use crate::ciphersuite::{SIGNATURE_DST, hash_many_to_g2, sign_hash};
 use crate::interop::{InteropKey, VartimeInteropSigner, interop_keys, vartime_interop_sign_hashes};
 use crate::keys::{SIGNATURE_BYTES, SecretKey, Signature};
 
-/// Signatures of one message from which tables for it pay off: a millisecond or two, against some 50 us each in lanes.
+/// Signatures of one message from which tables for it pay off: they take a millisecond or two, against some 50
+/// us per signature in lanes.
 pub(super) const TABLE_SIGNATURES_MIN: usize = 64;
 
 /// The secret keys held by a process.
 pub struct Signers(SignerSet);
 
 enum SignerSet {
-    /// Interop keys of a range of validators; may be used by variable-time code.
+    /// Interop keys of a range of validators; variable-time code may use them.
     Interop { first: u32, keys: Vec<InteropKey> },
-    /// Real keys; only constant-time code sees them.
+    /// Real keys, used only by constant-time code.
     Real(BTreeMap<u32, SecretKey>),
 }
 
@@ -74,7 +75,7 @@ impl Signers {
     }
 }
 
-/// The hash of each message; equal ones are hashed once, all of them in the lanes of the kernel.
+/// The hash of each message. Equal messages are hashed once, all of them in the lanes of the kernel.
 fn hash_each(messages: &[&[u8; 32]], exec: Exec<'_>) -> Vec<G2Affine> {
     let mut distinct = messages.to_vec();
     distinct.sort_unstable();
@@ -84,7 +85,7 @@ fn hash_each(messages: &[&[u8; 32]], exec: Exec<'_>) -> Vec<G2Affine> {
     messages.iter().map(find).collect()
 }
 
-/// Signs with interop keys; messages of many signers get tables of their own.
+/// Signs with interop keys; messages with many signers get their own tables.
 fn sign_interop(
     keys: &[&InteropKey],
     items: &[(Validator, [u8; 32])],

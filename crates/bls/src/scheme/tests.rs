@@ -71,7 +71,7 @@ fn verdicts(claims: &[Claim]) -> Vec<bool> {
     verdicts
 }
 
-/// The claim that the first `support.len()` positions from `first` on signed, and they did.
+/// The claim that the first `support.len()` positions from `first` on signed, which is true.
 fn group(layer: Layer, first: u32, len: u32, multiplicities: &[u8]) -> Claim {
     let keys: Vec<InteropKey> = (0..24).map(InteropKey::new).collect();
     let signed = keys
@@ -119,7 +119,7 @@ fn a_statement_must_name_a_cell_or_a_committee_and_fit_its_support() {
         group(committee, u32::MAX, u32::MAX, &[1; 12]),
     ];
     assert_eq!(verdicts(&bad), [false; 11]);
-    // More claims on one cell than a job takes, the bad ones at its seams.
+    // More claims on one cell than a job takes, with the bad ones at its boundaries.
     let mut flood = vec![good[0].clone(); 130];
     let seams = [0, 63, 64, 129];
     seams.iter().for_each(|i| flood[*i] = bad[6].clone());
@@ -127,8 +127,8 @@ fn a_statement_must_name_a_cell_or_a_committee_and_fit_its_support() {
     assert_eq!(verdicts(&flood), expected);
 }
 
-/// The table of a layout of three levels: a key stands in it once, whatever the number of levels, and
-/// units that are the same have one place.
+/// The table of a layout of three levels: a key is stored once, whatever the number of levels, and identical
+/// units share one entry.
 #[test]
 fn units_of_all_levels_have_a_place_in_one_table() {
     let place = |layout: alphorn_types::Layout, layer, first, len| {
@@ -155,7 +155,7 @@ fn units_of_all_levels_have_a_place_in_one_table() {
         (above, 12, 12, Some((1, 12))),
         (above, 6, 6, Some((3, 6))),
         (of_cells, 6, 2, Some((9, 2))),
-        // Lists of groups are aggregates; a cell is no collection, a committee no aggregate.
+        // Lists of groups are aggregates; a cell is not a collection, a committee not an aggregate.
         (of_cells, 6, 6, Some((3, 6))),
         (above, 6, 2, None),
         (of_cells, 12, 12, None),
@@ -222,7 +222,7 @@ impl World {
         World { scheme, keys }
     }
 
-    /// A collection of these multiplicities.
+    /// A collection with these multiplicities.
     fn claim(&self, slot: u64, multiplicity: impl Fn(u32) -> u8) -> Claim {
         let list: Vec<u8> = (0..WORLD).map(multiplicity).collect();
         let keys: Vec<InteropKey> = (0..u64::from(WORLD)).map(InteropKey::new).collect();
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// Verdicts, compared with those of blst, and the methods that summed the keys.
+    /// The verdicts, compared with those of blst, and the methods that summed the keys.
     fn verify(&self, claims: &[Claim]) -> (Vec<bool>, PreparedClaims) {
         let mut scratch = Workspace::default();
         let ctx = &mut Ctx::single(&mut scratch);
@@ -281,7 +281,7 @@ fn sums_of_one_job_serve_the_next() {
     assert_eq!(verdicts, [true; 4]);
     assert_eq!(prepared.sums().methods.get(Method::Delta), 0);
     assert_eq!(world.bases(), [818], "one of four equally good bitfields");
-    // A late one costs the positions in which it differs.
+    // A late one costs only the positions where it differs.
     let (verdicts, prepared) = world.verify(&[world.claim(1, bits(2))]);
     assert_eq!(
         (verdicts, prepared.sums().methods.get(Method::Delta)),
@@ -293,7 +293,7 @@ fn sums_of_one_job_serve_the_next() {
     assert_eq!(verdicts, [true; 8]);
     assert_eq!(prepared.sums().methods.get(Method::Based), 8);
     assert_eq!(world.bases(), [818, 818], "the best of each slot");
-    // Forged claims, the fullest of all, are found and nothing is learnt from them.
+    // Forged claims, the fullest of all, are found, and nothing is kept from them.
     let Claim::Group {
         statement,
         evidence,
@@ -312,7 +312,7 @@ fn sums_of_one_job_serve_the_next() {
     let (verdicts, _) = world.verify(&[forged.clone(), world.claim(3, bits(7)), forged]);
     assert_eq!(verdicts, [false, true, false]);
     assert_eq!(world.bases(), [818, 818]);
-    // A measurement can begin again.
+    // A measurement can start again.
     world.keys.forget();
     assert!(world.bases().is_empty());
 }
@@ -334,7 +334,7 @@ fn planes_of_counted_supports_are_kept() {
     assert_eq!(world.bases(), [odd, twice]);
     let (verdicts, prepared) = world.verify(&[world.claim(2, counted(6))]);
     assert_eq!(verdicts, [true]);
-    // The two planes of the claim, which are all that is summed.
+    // Only the two planes of the claim are summed.
     let methods = &prepared.sums().methods;
     assert_eq!(methods.get(Method::Delta) + methods.get(Method::Based), 2);
     assert_eq!(
@@ -441,14 +441,14 @@ fn points_of_verified_votes_serve_aggregates_and_no_others_do() {
     };
     let fresh = World::new();
     assert_eq!(aggregate(&world, &votes), aggregate(&fresh, &votes));
-    // What is kept of a validator says nothing about other bytes under its name.
+    // The kept point of a validator does not apply to other bytes under its name.
     let other = votes.clone();
     votes[5].1 = bytes(5, 8);
     assert_eq!(aggregate(&world, &votes), aggregate(&fresh, &votes));
     assert_ne!(aggregate(&world, &votes), aggregate(&world, &other));
     votes[5].1 = [0; 96];
     assert_eq!(aggregate(&world, &votes), Err(SchemeError::Malformed(5)));
-    // A later vote takes the one before it out, and a retry uses none.
+    // A later vote replaces the previous one, and a retry uses none.
     votes[5].1 = bytes(5, 8);
     let Claim::One { signature, .. } = vote(5, &votes[5].1) else {
         panic!("a vote");
@@ -473,7 +473,7 @@ fn a_request_to_stop_is_answered_soon_and_nothing_is_claimed() {
     use std::time::{Duration, Instant};
     let world = World::new();
     let secret = InteropKey::new(3).to_secret_key();
-    // Each message is hashed and has its own Miller loop: half a second and more.
+    // Each message is hashed and has its own Miller loop: half a second or more.
     let claims: Vec<Claim> = (0..2_000u64)
         .map(|i| {
             let mut message = [0; 32];
@@ -491,7 +491,7 @@ fn a_request_to_stop_is_answered_soon_and_nothing_is_claimed() {
         .num_threads(2)
         .build()
         .unwrap();
-    // Before it begins, while it decodes, while it hashes, in the pairings or the search.
+    // Before it starts, while decoding, while hashing, and in the pairings or the search.
     for beats_before in [0, 900, 2_900, 4_290] {
         let (stop, beats) = (alphorn_exec::Stop::default(), Arc::new(AtomicU64::new(0)));
         let asked = std::thread::scope(|scope| {

@@ -8,8 +8,8 @@ use crate::blst_ffi::curve::{CurveField, G1Affine};
 
 /// A 0/1 vector over a committee and the sum of its keys, bound to one key table.
 ///
-/// The sum is always computed here, never taken from a message; a table with another digest
-/// (another epoch, another order of keys) does not use it.
+/// The sum is always computed here, never taken from a message. A table with another digest (another epoch,
+/// another order of keys) does not use it.
 #[derive(Clone, Debug)]
 pub struct Base {
     table_digest: [u8; 32],
@@ -22,7 +22,7 @@ impl Base {
     /// Sums the keys of `words` (one plane over `committee`).
     ///
     /// # Errors
-    /// No such committee, or a plane that does not fit it.
+    /// If there is no such committee, or the plane does not fit it.
     #[cfg(test)]
     pub(crate) fn compute(
         table: &KeyTable,

@@ -1,4 +1,4 @@
-//! What is to be summed: columns of bits over the positions of a committee.
+//! The input of a sum: columns of bits over the positions of a committee.
 
 use thiserror::Error;
 
@@ -6,34 +6,33 @@ use super::Method;
 use super::base::Base;
 use super::table::KeyTable;
 
-/// Planes of one collection at most: multiplicities up to 15.
+/// Maximum number of planes of one collection: multiplicities up to 15.
 pub(crate) const PLANES_MAX: usize = 4;
-/// Collections of one committee in one job at most.
+/// Maximum number of collections of one committee in one job.
 pub const COLLECTIONS_MAX: usize = 4096;
-/// Collections of one committee that verification puts into one job: at four planes 16 groups of the
-/// widest kind, behind which nothing more is shared; the working memory of a job, and how long a
-/// request to stop waits, grow with them.
+/// Number of collections of one committee that verification puts into one job. At four planes this makes 16
+/// groups of the widest kind, beyond which nothing more is shared. The working memory of a job, and how long a
+/// stop request waits, grow with this number.
 const COLLECTIONS_PER_JOB: usize = 64;
 
 /// The support of one collection: `planes[j]` holds bit j of each position's multiplicity.
 ///
-/// A plane is a list of 64-bit words, position i in bit i mod 64 of word i / 64; bits past the
-/// committee's size are zero. One plane is Horn's bitfield, four are its "uint4".
+/// A plane is a list of 64-bit words with position i in bit i mod 64 of word i / 64; bits past the committee's
+/// size are zero. One plane is Horn's bitfield, four planes are its "uint4".
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     /// One to four planes, least significant first, each of ceil(n / 64) words.
     pub planes: &'a [&'a [u64]],
 }
 
-/// The collections of one committee whose aggregate keys are wanted.
+/// The collections of one committee whose aggregate keys are needed.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitteeJob<'a> {
     /// Index of the committee in the key table.
     pub committee: usize,
     /// The collections; each gives one aggregate key.
     pub collections: &'a [Columns<'a>],
-    /// Vectors of this committee whose sums are known. A base of another table or committee is
-    /// left aside.
+    /// Vectors of this committee with known sums. A base of another table or committee is ignored.
     pub bases: &'a [Base],
 }
 
@@ -54,7 +53,7 @@ pub enum SumError {
         /// Planes that were given.
         got: usize,
     },
-    /// A plane with too few or too many words.
+    /// A plane has too few or too many words.
     #[error("a plane of {got} words over {positions} positions: expected {expected}")]
     Words {
         /// Words that were given.
@@ -96,8 +95,8 @@ pub(super) fn check_plane(plane: &[u64], positions: usize) -> Result<(), SumErro
 }
 
 impl<'a> CommitteeJob<'a> {
-    /// Jobs of bounded memory and time for any number of collections, in their order. Additions of one
-    /// key after the other are so slow that a job has one collection.
+    /// Splits any number of collections, in order, into jobs of bounded memory and time. Adding keys one by one
+    /// is so slow that such a job has a single collection.
     pub(crate) fn split(
         committee: usize,
         collections: &'a [Columns<'a>],

@@ -1,4 +1,4 @@
-//! What the planner knows about the machine: measured constants of a kernel.
+//! What the planner knows about the host: measured constants of a kernel.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -14,20 +14,21 @@ use crate::blst_ffi::points::g1;
 pub struct Costs {
     /// One addition of a point to a running sum.
     pub(crate) naive_add_ns: f64,
-    /// What one running sum costs beside its additions: back to affine form.
+    /// Overhead of one running sum besides its additions: conversion back to affine form.
     pub(crate) naive_ns: f64,
     /// One addition of the kernel, inversions included.
     pub(crate) add_ns: f64,
     /// Extracting and sorting the pattern of one position.
     pub(crate) item_ns: f64,
-    /// What a group of columns costs beside its items and additions.
+    /// Overhead of a group of columns besides its items and additions.
     pub(crate) group_ns: f64,
-    /// What a job costs beside its groups: mostly the inversions of its levels.
+    /// Overhead of a job besides its groups: mostly the inversions of its levels.
     pub(crate) job_ns: f64,
 }
 
 impl Default for Costs {
-    /// Portable constants in the proportions of a 2-core Zen 5 at 4 GHz: the same plan everywhere.
+    /// Portable constants in the proportions of a 2-core Zen 5 at 4 GHz, so that the plan is the same
+    /// everywhere.
     fn default() -> Self {
         Costs {
             naive_add_ns: 350.0,
@@ -54,12 +55,12 @@ impl Costs {
 
 /// Points of the measurement.
 const POINTS: usize = 1024;
-/// Entries of the measured sum: enough that the inversions count as in a real one.
+/// Entries of the measured sum: enough that the inversions weigh as much as in a real one.
 const ENTRIES: usize = 4096;
 const SEGMENTS: usize = 64;
-/// Patterns of the measured groups: all of eight columns but 0.
+/// Patterns of the measured groups: all patterns of eight columns except 0.
 const VALUES: usize = 255;
-/// The least of this many runs counts.
+/// The minimum of this many runs counts.
 const RUNS: usize = 3;
 
 fn least_ns(mut run: impl FnMut()) -> f64 {
@@ -71,8 +72,8 @@ fn least_ns(mut run: impl FnMut()) -> f64 {
     (0..RUNS).map(one).fold(f64::INFINITY, f64::min)
 }
 
-/// The time of an addition of a kernel: of nothing but its own work, so that a processor which lowers its
-/// clock for wide units has the clock that they leave it.
+/// Measures one addition of a kernel with no other work around it, so that a processor that lowers its clock
+/// for wide units runs at the clock that they allow.
 pub(crate) fn measure_addition<K: SumKernel<Field = Fp>>(kernel: K) -> f64 {
     let mut table = Vec::new();
     kernel.encode(points(), &mut table);
@@ -97,7 +98,7 @@ fn addition_ns<K: SumKernel<Field = Fp>>(kernel: K, table: &[K::Point]) -> f64 {
     sum_ns / (ENTRIES - SEGMENTS) as f64
 }
 
-/// Measures a kernel; <= 20 ms.
+/// Measures a kernel; takes at most 20 ms.
 pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K) -> Costs {
     let points = points();
     let mut table = Vec::new();
@@ -143,7 +144,7 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K) -> Costs {
     }
 }
 
-/// P, 2P, 3P, … of the generator: made once, by scalar arithmetic.
+/// P, 2P, 3P, … of the generator: computed once, by scalar arithmetic.
 fn points() -> &'static [G1Affine] {
     static MADE: OnceLock<Vec<G1Affine>> = OnceLock::new();
     MADE.get_or_init(|| {

@@ -3,14 +3,14 @@
 use super::segments::Entry;
 use super::tree::{Item, WIDTH_MAX};
 
-/// What a column is compared with: only positions that differ are summed.
+/// What a column is compared with. Only positions that differ are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
     /// The empty vector: the sum of the differences is the sum.
     Zero,
-    /// The full vector: the sum is the committee's total less the differences.
+    /// The full vector: the sum is the committee's total minus the differences.
     Full,
-    /// The base of this index: the sum is the base's, plus gained and minus lost keys.
+    /// The base with this index: the sum is the base's, plus gained and minus lost keys.
     Base(usize),
     /// The first column of the group, whose own sum follows from the committee's total.
     First,
@@ -22,18 +22,17 @@ pub(crate) struct Group<'a> {
     pub(crate) columns: &'a [&'a [u64]],
     /// `!0` where the column's reference is the full vector, one mask per column.
     pub(crate) flips: &'a [u64],
-    /// The base, if that is the reference of all columns; `flips` are 0 then.
+    /// The base, if it is the reference of all columns; `flips` are 0 then.
     pub(crate) base: Option<&'a [u64]>,
-    /// Whether the base is the first column: every position is an item then, and bit 0 of its value,
-    /// in which no column differs, is set. So column 0 yields the sum of all keys, the lost ones
-    /// negative.
+    /// Whether the base is the first column. Then every position is an item, and bit 0 of its value, in which
+    /// no column differs, is set. Column 0 therefore yields the sum of all keys, with the lost ones negative.
     pub(crate) folded: bool,
     /// Number of positions n.
     pub(crate) positions: usize,
 }
 
 impl Group<'_> {
-    /// Bits of a word that are positions.
+    /// Bits of a word that represent positions.
     fn valid(&self, word: usize) -> u64 {
         match self.positions - 64 * word {
             0..64 => (1 << (self.positions % 64)) - 1,
@@ -41,7 +40,7 @@ impl Group<'_> {
         }
     }
 
-    /// The word of every column, XOR its reference; their OR.
+    /// Computes the word of every column XOR its reference, and returns their OR.
     #[inline]
     fn differences(&self, word: usize, out: &mut [u64; WIDTH_MAX]) -> u64 {
         let base = self.base.map_or(0, |base| base[word]);
@@ -68,7 +67,7 @@ impl Group<'_> {
 
     /// Pushes one item per position where some column differs; position i is point `first` + i.
     ///
-    /// Words without a difference cost one test, so the cost follows the number of differences.
+    /// Words without a difference cost one test, so the cost is proportional to the number of differences.
     pub(crate) fn extract(&self, first: usize, items: &mut Vec<Item>) {
         let mut words = [0; WIDTH_MAX];
         for word in 0..self.positions.div_ceil(64) {
@@ -92,7 +91,7 @@ impl Group<'_> {
     }
 }
 
-/// Bit j of pattern i is bit i of word j.
+/// Transposes: bit j of pattern i is bit i of word j.
 #[inline]
 fn patterns(words: &[u64; WIDTH_MAX], wide: bool) -> [u16; 64] {
     let (low, high) = words.split_at(8);
@@ -105,8 +104,8 @@ fn patterns(words: &[u64; WIDTH_MAX], wide: bool) -> [u16; 64] {
     out
 }
 
-/// Bit j of byte i is bit i of word j, for eight words: first byte b of word j changes places with byte
-/// j of word b, by blocks of 4, 2 and 1, then each word is a matrix of 8 x 8 bits.
+/// Bit j of byte i is bit i of word j, for eight words. First byte b of word j is swapped with byte j of word
+/// b, by blocks of 4, 2 and 1; then each word is a matrix of 8 x 8 bits.
 #[inline]
 fn transpose_words(words: &[u64]) -> [u8; 64] {
     let mut rows: [u64; 8] = core::array::from_fn(|j| words[j]);

@@ -1,4 +1,4 @@
-//! Adding many public keys: the aggregate keys of all collections of a slot.
+//! Adds many public keys: the aggregate keys of all collections of a slot.
 
 mod base;
 mod columns;
@@ -44,7 +44,7 @@ pub(crate) trait KernelField: CurveField {
     #[cfg(target_arch = "x86_64")]
     type Vector<M: Multiplier>: SumKernel<Field = Self>;
 
-    /// The kernel of a machine.
+    /// The kernel of a host.
     #[cfg(target_arch = "x86_64")]
     fn vector<M: Multiplier>(m: M) -> Self::Vector<M>;
 }
@@ -76,16 +76,16 @@ pub enum Method {
     Naive,
     /// One batch-affine sum per column.
     Bulk,
-    /// As `Bulk`, over the signers or over the others, whichever are fewer.
+    /// Like `Bulk`, over the signers or the non-signers, whichever are fewer.
     Subtract,
     /// Each position goes into the bucket of its pattern of bits (transposed four-Russians).
     Pattern,
-    /// As `Pattern`, on the differences from a vector whose sum is known.
+    /// Like `Pattern`, on the differences from a vector with a known sum.
     Based,
-    /// One sum per column over its differences from the nearest vector whose sum is known.
+    /// One sum per column over its differences from the nearest vector with a known sum.
     Delta,
-    /// As `Pattern`, on the differences from the first column, whose sum follows from the total: half
-    /// as many patterns, because a key and its negative share one.
+    /// Like `Pattern`, on the differences from the first column, whose sum follows from the total. There are
+    /// half as many patterns, because a key and its negative share one.
     Folded,
 }
 
@@ -115,12 +115,12 @@ impl Method {
     }
 }
 
-/// How to sum.
+/// Options of a sum.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SumOptions {
     /// The method, or `None` to let the planner choose per committee.
     pub method: Option<Method>,
-    /// What the planner believes about the machine; it changes the time, never the result.
+    /// The planner's cost estimates for the host; they affect the time, never the result.
     pub costs: Costs,
 }
 
@@ -129,7 +129,7 @@ pub struct SumOptions {
 pub struct MethodCounts([u64; Method::ALL.len()]);
 
 impl MethodCounts {
-    /// Columns that were summed by `method`.
+    /// Number of columns summed by `method`.
     pub fn get(&self, method: Method) -> u64 {
         self.0[method as usize]
     }
@@ -139,23 +139,23 @@ impl MethodCounts {
     }
 }
 
-/// What was done. Times are summed over threads.
+/// Work done. Times are summed over threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SumReport {
     /// Columns per method.
     pub methods: MethodCounts,
     /// Point additions.
     pub additions: u64,
-    /// Choosing methods.
+    /// Time spent choosing methods.
     pub plan_ns: u64,
-    /// Extracting the patterns of positions.
+    /// Time spent extracting the patterns of positions.
     pub buckets_ns: u64,
-    /// Sorting and adding.
+    /// Time spent sorting and adding.
     pub sums_ns: u64,
 }
 
 impl SumReport {
-    /// Adds what another part of the work did.
+    /// Adds the report of another part of the work.
     pub(crate) fn join(&mut self, other: &SumReport) {
         for (own, other) in self.methods.0.iter_mut().zip(other.methods.0) {
             *own += other;
@@ -167,26 +167,26 @@ impl SumReport {
     }
 }
 
-/// The sums of keys, in the order of jobs and their collections, and what was done.
+/// The sums of keys, in order of jobs and their collections, and a report.
 #[derive(Clone, Debug)]
 pub struct Sums {
     /// One aggregate key per collection, possibly the identity.
     pub keys: Vec<G1Affine>,
-    /// One sum per plane of each collection, the lowest first, each possibly the identity.
+    /// One sum per plane of each collection, lowest plane first, each possibly the identity.
     pub(crate) planes: Vec<G1Affine>,
-    /// What was done.
+    /// The work done.
     pub report: SumReport,
 }
 
-/// Memory that is reused from call to call, one part per thread.
+/// Memory reused from call to call, one part per thread.
 #[derive(Default)]
 pub struct Workspace {
-    /// A `Vec<Space<K>>` of the kernel K that was last used.
+    /// A `Vec<Space<K>>` of the most recently used kernel K.
     spaces: Option<Box<dyn Any + Send>>,
 }
 
 impl Workspace {
-    /// The spaces of a kernel; those of another one are dropped.
+    /// The spaces of a kernel; those of another kernel are dropped.
     fn spaces<K: SumKernel>(&mut self) -> &mut Vec<Space<K>> {
         if !self
             .spaces
@@ -208,14 +208,14 @@ impl fmt::Debug for Workspace {
     }
 }
 
-/// The aggregate key of every collection of every job: Σ m_i·pk_i over the positions.
+/// Returns the aggregate key of every collection of every job: Σ m_i·pk_i over the positions.
 ///
-/// The result depends neither on the method nor on the number of threads. With a pool, its threads
-/// share the committees; without one, the caller's thread does all. Under a task that was asked to end
-/// it is any sums.
+/// The result depends neither on the method nor on the number of threads. With a pool, its threads share the
+/// committees; without one, the calling thread does all the work. If the task was asked to stop, the sums are
+/// arbitrary.
 ///
 /// # Errors
-/// A job that does not fit the table; nothing is summed then.
+/// If a job does not fit the table; nothing is summed then.
 pub fn sum_columns(
     table: &KeyTable,
     jobs: &[CommitteeJob<'_>],
@@ -253,7 +253,7 @@ pub fn sum_columns(
 }
 
 impl Costs {
-    /// Measures the kernel of `backend` on this machine, in at most some 20 ms.
+    /// Measures the kernel of `backend` on this host, in at most some 20 ms.
     pub fn measure(backend: Backend) -> Costs {
         with_multiplier!(
             backend,
@@ -262,7 +262,7 @@ impl Costs {
         )
     }
 
-    /// The time of an addition alone, nanoseconds, in at most some 2 ms.
+    /// The time of a single addition in nanoseconds, measured in at most some 2 ms.
     pub(crate) fn measure_addition(backend: Backend) -> f64 {
         with_multiplier!(
             backend,

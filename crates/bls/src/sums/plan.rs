@@ -1,4 +1,4 @@
-//! Which method sums the columns of a committee in the least time.
+//! Chooses the method that sums the columns of a committee in the least time.
 
 use core::ops::Range;
 
@@ -11,7 +11,7 @@ use super::{Method, SumOptions};
 
 /// Up to this many columns of a job are tried one by one against the bases.
 const DELTA_COLUMNS_MAX: usize = 3;
-/// Half of a point in running additions: a product by a scalar of 255 bits, which blst splits in two
+/// Cost of halving a point, in running additions: a product by a scalar of 255 bits, which blst splits in two
 /// halves, takes 128 doublings and about 50 additions.
 const HALVE_ADDITIONS: f64 = 200.0;
 
@@ -21,14 +21,14 @@ pub(crate) struct JobPlan {
     pub(crate) method: Method,
     /// Runs of columns that are summed together, each at most [`WIDTH_MAX`] wide.
     pub(crate) groups: Vec<Range<usize>>,
-    /// What each column is compared with; inside a group either all have the same base, or none.
+    /// The reference of each column; within a group either all have the same base, or none has one.
     pub(crate) references: Vec<Reference>,
-    /// Positions that differ, over all groups; of naive sums all additions.
+    /// Positions that differ, over all groups; for naive sums, the number of additions.
     pub(crate) items: usize,
     cost_ns: f64,
 }
 
-/// The columns of a job: the planes of all its collections, one after the other.
+/// The columns of a job: the planes of all its collections, in sequence.
 pub(crate) struct JobColumns<'a> {
     pub(crate) columns: Vec<&'a [u64]>,
     pub(crate) positions: usize,
@@ -62,7 +62,7 @@ impl<'a> JobColumns<'a> {
         pairs.map(|(a, b)| (a ^ b).count_ones() as usize).sum()
     }
 
-    /// A group of these columns against their references; `flips` is filled and lent.
+    /// A group of these columns against their references; `flips` is filled and borrowed.
     pub(crate) fn group<'s>(
         &'s self,
         columns: Range<usize>,
@@ -92,10 +92,10 @@ impl<'a> JobColumns<'a> {
         }
     }
 
-    /// The plan of least predicted time, or the best one of the method that `options` names.
+    /// The plan with the least predicted time, or the best one for the method in `options`.
     ///
-    /// A method that needs a base falls back to `Pattern` (`Based`) or `Subtract` (`Delta`) where no
-    /// base fits, and `Folded` to `Pattern` where there is one column.
+    /// A method that needs a base falls back to `Pattern` (`Based`) or `Subtract` (`Delta`) if no base fits,
+    /// and `Folded` falls back to `Pattern` if there is only one column.
     pub(crate) fn plan(&self, options: &SumOptions) -> JobPlan {
         let costs = &options.costs;
         let ones: Vec<usize> = (0..self.columns.len()).map(|j| self.ones(j)).collect();
@@ -150,7 +150,7 @@ impl<'a> JobColumns<'a> {
         self.column_by_column(method, ones.iter().map(reference), costs)
     }
 
-    /// Each column by itself, from whatever known vector is nearest.
+    /// Each column by itself, from the nearest known vector.
     fn delta(&self, ones: &[usize], costs: &Costs) -> JobPlan {
         let reference = |(j, d): (usize, &usize)| {
             let known = self.bases.iter().enumerate();
@@ -208,13 +208,13 @@ impl<'a> JobColumns<'a> {
             pairs.map(|(a, b)| (a ^ b).count_ones() as usize).sum()
         };
         let distance: usize = others.iter().map(differing).sum();
-        // The first column does not differ from itself; counted in proportion it changes no density.
+        // The first column does not differ from itself; counting it in proportion leaves the density unchanged.
         let distance = distance + distance / others.len();
         let references = vec![Reference::First; self.columns.len()];
         Some(self.grouped(Method::Folded, references, distance, costs))
     }
 
-    /// The best groups, given the distance of all columns together from their references.
+    /// The best groups, given the total distance of all columns from their references.
     fn grouped(
         &self,
         method: Method,
@@ -302,7 +302,7 @@ fn cut_evenly(columns: usize, count: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Positions whose bits are set independently with one probability: what the prediction believes.
+/// Positions whose bits are set independently with one probability: the model behind the prediction.
 #[derive(Clone, Copy)]
 struct Bits {
     positions: f64,
@@ -310,7 +310,7 @@ struct Bits {
 }
 
 impl Bits {
-    /// Expected number of different patterns of `width` bits, without 0.
+    /// Expected number of distinct patterns of `width` bits, excluding 0.
     fn distinct(self, width: u32) -> f64 {
         let Bits { positions, density } = self;
         let (mut patterns, mut sum) = (1.0, 0.0);
@@ -352,10 +352,10 @@ impl Bits {
 }
 
 impl Bits {
-    /// Expected additions of a folded group whose columns differ from the first one with this density:
-    /// every position is an item, and its value has a bit that is always set.
+    /// Expected additions of a folded group whose columns differ from the first one with this density: every
+    /// position is an item, and its value has one bit that is always set.
     fn folded_additions(self, width: u32) -> f64 {
-        // One more than `distinct` counts: no difference at all.
+        // One more than `distinct` counts: the pattern without differences.
         let different = (self.distinct(width - 1) + 1.0).min(self.positions);
         self.positions - different + self.additions(different, width, true)
     }
@@ -365,8 +365,8 @@ impl Bits {
 mod tests {
     use super::*;
 
-    /// Horn (ethresear.ch): sixteen collections over 2^15 random bits; the four-Russians method
-    /// alone takes 66.3 k additions in groups of 8 + 8.
+    /// Horn (ethresear.ch): sixteen collections over 2^15 random bits. The four-Russians method alone takes
+    /// 66.3 k additions in groups of 8 + 8.
     #[test]
     fn sixteen_random_columns_go_in_one_group_merged_first() {
         let costs = Costs::default();
@@ -379,7 +379,7 @@ mod tests {
         assert!((58_000.0..60_000.0).contains(&additions), "{additions}");
         let additions = bits.additions(32640.0, 8, false);
         assert!((32_800.0..33_000.0).contains(&additions), "{additions}");
-        // At 99 % hardly a pattern has more than two bits.
+        // At 99 % hardly any pattern has more than two bits.
         let bits = Bits {
             positions: 32768.0,
             density: 0.01,

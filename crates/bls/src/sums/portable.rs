@@ -1,6 +1,6 @@
 //! The portable kernel: batch-affine additions with blst's scalar field arithmetic.
 //!
-//! It serves every processor and both fields, and is the oracle of the vector kernels.
+//! It runs on every processor, supports both fields, and is the oracle for the vector kernels.
 
 use core::marker::PhantomData;
 
@@ -8,8 +8,8 @@ use super::segments::{Points, SegmentList, SumKernel};
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::blst_ffi::field::Field;
 
-/// Entries that are worked on at a time: 8,192 points of G1 with their differences and products
-/// take 1.2 MB, and the inversion of each level (some 100 products) is spread over many pairs.
+/// Entries processed at a time: 8,192 points of G1 with their differences and products take 1.2 MB, and the
+/// inversion of each level (some 100 products) is spread over many pairs.
 const CHUNK_ENTRIES: usize = 8192;
 
 /// The portable kernel over the field `F`.
@@ -21,9 +21,9 @@ pub(crate) struct Portable<F>(PhantomData<F>);
 pub(crate) struct PortableScratch<F> {
     points: Vec<Affine<F>>,
     lengths: Vec<usize>,
-    /// Denominators of the slopes, then their inverses.
+    /// Denominators of the slopes, later their inverses.
     inverses: Vec<F>,
-    /// Products of the denominators so far.
+    /// Running products of the denominators.
     products: Vec<F>,
 }
 
@@ -85,7 +85,7 @@ impl<F: Field> PortableScratch<F> {
         self.lengths.clear();
     }
 
-    /// Reduces every segment to one point, writes these to the next places and clears the buffers.
+    /// Reduces every segment to one point, writes the points to the next slots of `out` and clears the buffers.
     fn finish(&mut self, out: &mut core::slice::IterMut<'_, Affine<F>>) {
         while self.lengths.iter().any(|length| *length > 1) {
             self.invert_denominators();
@@ -101,11 +101,11 @@ impl<F: Field> PortableScratch<F> {
         self.clear();
     }
 
-    /// Fills `inverses` with 1/d of every pair of neighbours: one inversion for all of them
-    /// (Montgomery's trick).
+    /// Fills `inverses` with 1/d of every pair of neighbours, with one inversion for all of them (Montgomery's
+    /// trick).
     ///
-    /// Pairs take turns in two chains of products: a product waits for the one before it in its chain,
-    /// and two chains fill each other's waits.
+    /// Pairs alternate between two chains of products: a product waits for the previous one in its chain, and
+    /// the two chains fill each other's wait times.
     fn invert_denominators(&mut self) {
         let Self {
             points,
@@ -164,8 +164,8 @@ impl<F: Field> PortableScratch<F> {
     }
 }
 
-/// What the slope of the line through both points is divided by, and 1 where there is no slope:
-/// never zero, because no point has y = 0 (the order of either curve is odd).
+/// The denominator of the slope of the line through both points, and 1 where there is no slope. Never zero,
+/// because no point has y = 0 (the order of either curve is odd).
 #[inline(always)]
 fn denominator<F: Field>(a: &Affine<F>, b: &Affine<F>) -> F {
     if a.is_infinity() || b.is_infinity() {
@@ -179,8 +179,8 @@ fn denominator<F: Field>(a: &Affine<F>, b: &Affine<F>) -> F {
     }
 }
 
-/// The sum of two points, given the inverse of their denominator. Complete: every case of equal,
-/// opposite and infinite operands is told apart.
+/// The sum of two points, given the inverse of their denominator. Complete: equal, opposite and infinite
+/// operands are all handled.
 #[inline(always)]
 fn add<F: Field>(a: &Affine<F>, b: &Affine<F>, inverse: &F) -> Affine<F> {
     if a.is_infinity() {

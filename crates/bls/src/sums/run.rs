@@ -1,4 +1,4 @@
-//! Runs jobs: plans them, pools small ones into batches, shares batches among threads.
+//! Runs jobs: plans them, pools small ones into batches, and distributes batches among threads.
 
 use core::ops::Range;
 use std::sync::Mutex;
@@ -20,8 +20,8 @@ use crate::blst_ffi::field::Fp;
 /// Items of a batch: small jobs are pooled up to this many, so that they share the inversions.
 const BATCH_ITEMS: usize = 1 << 15;
 
-/// Items that wait at most before a further group is added: a job with many columns has the memory of so
-/// many and of one group, with the sums that their tree makes, and keeps one sum a column.
+/// Maximum number of pending items before a further group is added. A job with many columns uses the memory of
+/// this many items plus one group, including the sums made by their tree, and keeps one sum per column.
 const ITEMS_MAX: usize = 1 << 18;
 
 /// Memory of one thread.
@@ -49,7 +49,8 @@ impl<K: SumKernel> Default for Space<K> {
     }
 }
 
-/// A column of a batch: what its differences are added to, and where the tree leaves their sum.
+/// A column of a batch: the reference its differences are added to, and the slot where the tree leaves their
+/// sum.
 struct Wanted {
     known: Option<Entry>,
     negative: bool,
@@ -58,15 +59,15 @@ struct Wanted {
 
 /// A folded group of a batch.
 struct Fold {
-    /// The total of its committee, unless that is the identity.
+    /// The total of its committee, unless it is the identity.
     total: Option<Entry>,
-    /// Where the tree leaves the sum of all keys, those of the first column negative.
+    /// Slot where the tree leaves the sum of all keys, with those of the first column negative.
     slot: usize,
     /// Its columns among the wanted ones.
     wanted: Range<usize>,
 }
 
-/// (r + 1) / 2, little-endian: half of a point of order r.
+/// (r + 1) / 2, little-endian: multiplying a point of order r by it halves the point.
 const HALF: [u8; 32] = {
     let words = [
         0x7fff_ffff_8000_0001_u64,
@@ -83,7 +84,7 @@ const HALF: [u8; 32] = {
     bytes
 };
 
-/// A job with its plan and its place in the output.
+/// A job with its plan and its position in the output.
 struct Planned<'a> {
     job: &'a CommitteeJob<'a>,
     columns: JobColumns<'a>,
@@ -117,7 +118,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             keys += job.job.collections.len();
             planes += job.columns.columns.len();
         }
-        // The largest first: the last batches, which decide when all threads end, are small.
+        // Largest first, so that the last batches, which decide when all threads finish, are small.
         planned.sort_by_key(|job| core::cmp::Reverse(job.plan.items));
         let batches = batches(&planned, exec.threads());
         let mut report = SumReport {
@@ -159,7 +160,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         shared.into_inner().expect("no thread panicked")
     }
 
-    /// A job with its plan; its place follows from those before it.
+    /// A job with its plan; its position follows from the preceding jobs.
     fn plan<'j>(&self, job: &'j CommitteeJob<'j>) -> Planned<'j> {
         let fits = |base: &&Base| base.fits(self.table, job.committee);
         let bases = job.bases.iter().filter(fits).collect();
@@ -174,7 +175,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         }
     }
 
-    /// Sums the jobs of one batch into `space.affine`, in their order: first planes, then collections.
+    /// Sums the jobs of one batch into `space.affine`, in their order: planes first, then collections.
     fn batch(&self, batch: &[Planned<'_>], space: &mut Space<K>) -> SumReport {
         let start = Instant::now();
         space.tree.clear();
@@ -198,7 +199,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         report
     }
 
-    /// Makes a point one of the tree's sums.
+    /// Adds a point to the tree's sums.
     fn push_point(&self, point: G1Affine, tree: &mut Tree<K>) -> Entry {
         let mut stored = Vec::with_capacity(1);
         self.kernel.encode(&[point], &mut stored);
@@ -206,11 +207,11 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         Entry::new(self.points.len() + tree.sums.len() - 1, false)
     }
 
-    /// Brings the points that `space.columns` names into `space.affine`.
+    /// Decodes the points named by `space.columns` into `space.affine`.
     fn decode(&self, space: &mut Space<K>) {
         space.points.clear();
         for entry in &space.columns {
-            // A missing sum is the identity; any point keeps its place until it is overwritten.
+            // A missing sum is the identity; any point serves as a placeholder until it is overwritten.
             let index = entry.map_or(0, Entry::index);
             space
                 .points
@@ -230,7 +231,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         }
     }
 
-    /// Gives the groups of a job to the tree and notes what its columns are compared with.
+    /// Passes the groups of a job to the tree and records what its columns are compared with.
     fn push(&self, planned: &Planned<'_>, space: &mut Space<K>) {
         let Space {
             tree,
@@ -287,7 +288,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                     Reference::Zero => (None, false),
                     Reference::Full => (total, true),
                     Reference::Base(base) => (bases[*base], false),
-                    // Known when the tree has run.
+                    // Known once the tree has run.
                     Reference::First => (None, false),
                 };
                 wanted.push(Wanted {
@@ -299,10 +300,10 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         }
     }
 
-    /// The sums of the first columns of folded groups: S = (T - U) / 2, where T is the committee's
-    /// total and U = T - 2S what the tree left in the place of the first column.
+    /// Computes the sums of the first columns of folded groups: S = (T - U) / 2, where T is the committee's
+    /// total and U = T - 2S is what the tree left in the slot of the first column.
     ///
-    /// The keys have order r, which is odd: (r + 1) / 2 times a point is its half.
+    /// The keys have order r, which is odd, so (r + 1) / 2 times a point is its half.
     fn join_folds(&self, space: &mut Space<K>) {
         if space.folds.is_empty() {
             return;
@@ -345,7 +346,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         }
     }
 
-    /// From the sums of differences to the sums of columns.
+    /// Turns the sums of differences into the sums of columns.
     fn join_references(&self, space: &mut Space<K>) {
         let Space {
             tree,
@@ -378,7 +379,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         self.drop_infinities(columns, tree);
     }
 
-    /// From the sums of planes to those of collections, which are put behind them, by Horner's rule, all
+    /// Turns the sums of planes into those of collections, which are appended after them, by Horner's rule, all
     /// collections at once.
     fn join_planes(&self, batch: &[Planned<'_>], space: &mut Space<K>) {
         let Space { tree, columns, .. } = space;
@@ -426,7 +427,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         }
     }
 
-    /// Overwrites the sums of jobs that are summed naively; returns the additions.
+    /// Overwrites the sums of jobs that are summed naively; returns the number of additions.
     fn naive_jobs(&self, batch: &[Planned<'_>], space: &mut Space<K>) -> u64 {
         let (planes, keys) = space.affine.split_at_mut(planes_of(batch));
         let (mut planes, mut keys) = (planes.iter_mut(), keys.iter_mut());
@@ -452,13 +453,13 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
     }
 }
 
-/// Planes of all collections of a batch.
+/// Number of planes of all collections of a batch.
 fn planes_of(batch: &[Planned<'_>]) -> usize {
     batch.iter().map(|job| job.columns.columns.len()).sum()
 }
 
-/// Cuts the jobs, largest first, into batches of about as many items each: as few as have at most some
-/// [`BATCH_ITEMS`], and as many for each thread.
+/// Cuts the jobs, largest first, into batches with about equal numbers of items: as few as possible with at
+/// most some [`BATCH_ITEMS`] each, and the same number for each thread.
 fn batches<'p, 'a>(planned: &'p [Planned<'a>], threads: usize) -> Vec<&'p [Planned<'a>]> {
     let total: usize = planned.iter().map(|job| job.plan.items).sum();
     let count = total.div_ceil(BATCH_ITEMS).max(1);
@@ -466,7 +467,7 @@ fn batches<'p, 'a>(planned: &'p [Planned<'a>], threads: usize) -> Vec<&'p [Plann
     let (mut batches, mut rest, mut done) = (Vec::new(), planned, 0);
     for i in 1..=count {
         let end = total * i / count;
-        // Of the job over which a boundary lies the larger part decides.
+        // A job that straddles a boundary goes to the side of its larger part.
         let fit = rest.iter().take_while(|job| {
             let fits = i == count || done + job.plan.items / 2 < end;
             done += if fits { job.plan.items } else { 0 };

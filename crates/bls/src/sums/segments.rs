@@ -2,14 +2,14 @@
 
 use crate::blst_ffi::curve::{Affine, CurveField};
 
-/// A summand: the index of a point and whether its negative is meant.
+/// A summand: the index of a point, and whether its negative is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(u32);
 
 impl Entry {
     /// Indices are below this.
     pub(crate) const INDEX_END: usize = 1 << 30;
-    /// Holds a place in a list until an entry is written there.
+    /// Placeholder in a list until an entry is written there.
     pub(crate) const NONE: Entry = Entry(0);
 
     pub(crate) fn new(index: usize, negative: bool) -> Entry {
@@ -31,9 +31,9 @@ impl Entry {
     }
 }
 
-/// The points that entries name: a table that stays, then sums made in the meantime.
+/// The points that entries refer to: a fixed table, followed by sums made in the meantime.
 ///
-/// An entry never names the identity: who builds a list leaves such summands out.
+/// An entry never refers to the identity: the builder of a list leaves such summands out.
 #[derive(Debug)]
 pub(crate) struct Points<'a, P> {
     pub(crate) table: &'a [P],
@@ -58,7 +58,7 @@ impl<'a, P> Points<'a, P> {
     }
 }
 
-/// Segments: runs of entries, each to be added up by itself.
+/// Segments: runs of entries, each to be summed on its own.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     pub(crate) entries: Vec<Entry>,
@@ -90,7 +90,7 @@ impl SegmentList {
     }
 }
 
-/// A kernel that adds up segments of points over one field.
+/// A kernel that sums segments of points over one field.
 ///
 /// A value is made from a `Backend`, which has checked the processor.
 pub(crate) trait SumKernel: Copy + Send + Sync + 'static {
@@ -101,17 +101,17 @@ pub(crate) trait SumKernel: Copy + Send + Sync + 'static {
     /// Buffers of one thread.
     type Scratch: Default + Send;
 
-    /// Brings points into stored form.
+    /// Converts points to stored form.
     fn encode(self, points: &[Affine<Self::Field>], out: &mut Vec<Self::Point>);
-    /// Brings stored points back.
+    /// Converts stored points back.
     fn decode(self, points: &[Self::Point], out: &mut Vec<Affine<Self::Field>>);
     /// The identity in stored form.
     fn identity(self) -> Self::Point;
-    /// Whether a stored point is the identity.
+    /// Returns whether a stored point is the identity.
     fn is_infinity(point: &Self::Point) -> bool;
-    /// Longest piece of a segment in a list of `entries` entries; at least 2.
+    /// Maximum length of a piece of a segment in a list of `entries` entries; at least 2.
     fn piece_max(self, entries: usize) -> usize;
-    /// Writes the sum of each segment to its place in `out`, whatever stood there; no segment is longer
+    /// Writes the sum of each segment to its slot in `out`, overwriting the old value; no segment is longer
     /// than `piece_max`.
     fn sum_pieces(
         self,
@@ -122,14 +122,14 @@ pub(crate) trait SumKernel: Copy + Send + Sync + 'static {
     );
 }
 
-/// Buffers to add up one list, of one thread.
+/// Buffers of one thread for summing one list.
 pub(crate) struct SumBuffers<K: SumKernel> {
     scratch: K::Scratch,
     pieces: SegmentList,
     joins: SegmentList,
     partial: Vec<K::Point>,
     partial_next: Vec<K::Point>,
-    /// Pieces of each segment.
+    /// Number of pieces of each segment.
     counts: Vec<usize>,
 }
 
@@ -146,7 +146,7 @@ impl<K: SumKernel> Default for SumBuffers<K> {
     }
 }
 
-/// Appends the sum of each segment to `out`: the identity for an empty one.
+/// Appends the sum of each segment to `out`; the identity for an empty segment.
 pub(crate) fn append_sums<K: SumKernel>(
     kernel: K,
     points: Points<'_, K::Point>,
@@ -159,10 +159,10 @@ pub(crate) fn append_sums<K: SumKernel>(
     sum_segments(kernel, points, list, buffers, &mut out[start..]);
 }
 
-/// Writes the sum of each segment to its place in `out`, whatever stood there: the identity for an
-/// empty one.
+/// Writes the sum of each segment to its slot in `out`, overwriting the old value; the identity for an empty
+/// segment.
 ///
-/// Long segments are cut into pieces, whose sums are joined in further rounds.
+/// Long segments are cut into pieces, whose sums are combined in further rounds.
 pub(crate) fn sum_segments<K: SumKernel>(
     kernel: K,
     points: Points<'_, K::Point>,
@@ -208,7 +208,7 @@ pub(crate) fn sum_segments<K: SumKernel>(
     }
 }
 
-/// Cuts segments longer than `piece_max` into equal pieces; false, and nothing done, if none is.
+/// Cuts segments longer than `piece_max` into equal pieces. Returns false and does nothing if there are none.
 fn cut(
     list: &SegmentList,
     piece_max: usize,

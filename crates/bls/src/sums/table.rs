@@ -14,10 +14,10 @@ use crate::blst_ffi::curve::{Affine, G1Affine};
 use crate::blst_ffi::field::Fp;
 use crate::kernel::with_multiplier;
 
-/// A key table that cannot be built.
+/// Why a key table cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyTableError {
-    /// More keys than an index of the kernels can name.
+    /// More keys than a kernel index can address.
     #[error("{got} keys: a key table holds at most {max}")]
     TooManyKeys {
         /// Keys that were given.
@@ -41,7 +41,7 @@ pub enum KeyTableError {
     },
 }
 
-/// The points in the form of the table's kernel.
+/// The points in the form used by the table's kernel.
 #[derive(Debug)]
 pub(super) enum Stored {
     /// The affine points themselves.
@@ -53,16 +53,16 @@ pub(super) enum Stored {
 
 /// Keys in committee order, affine, 96 bytes each, with the total of each committee.
 ///
-/// A committee is any range of the keys: those of an epoch's table are the committees and, behind
-/// them, their groups and cells, which share the keys. Built once per epoch by a maintenance job;
-/// shared by all verification threads.
+/// A committee is any range of the keys. The ranges of an epoch's table are the committees, followed by their
+/// groups and cells, which share the keys. Built once per epoch by a maintenance job and shared by all
+/// verification threads.
 #[derive(Debug)]
 pub struct KeyTable {
     backend: Backend,
     stored: Stored,
     /// The keys, then the totals of the committees.
     points: Vec<G1Affine>,
-    /// How many of the points are keys.
+    /// Number of points that are keys.
     keys: usize,
     /// Positions of each committee.
     ranges: Vec<Range<usize>>,
@@ -70,16 +70,16 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// Most keys a table may hold: 2^22 validators (the bound of Horn's parameters).
+    /// Maximum number of keys in a table: 2^22 validators (the bound of Horn's parameters).
     pub(crate) const KEYS_MAX: usize = 1 << 22;
 
-    /// A table of `keys` in committee order; `sizes[c]` keys belong to committee c.
+    /// Builds a table of `keys` in committee order; `sizes[c]` keys belong to committee c.
     ///
-    /// The keys must be valid public keys (on the curve and in G1): that is checked where they are
-    /// decoded, not here. Equal keys are allowed.
+    /// The keys must be valid public keys (on the curve and in G1); this is checked where they are decoded, not
+    /// here. Equal keys are allowed.
     ///
     /// # Errors
-    /// Too many keys, sizes that do not add up, and a key that is the identity.
+    /// If there are too many keys, the sizes do not add up, or a key is the identity.
     pub fn new(
         backend: Backend,
         keys: Vec<G1Affine>,
@@ -102,13 +102,13 @@ impl KeyTable {
         Self::of_ranges(backend, keys, sizes.iter().map(range).collect())
     }
 
-    /// A table of keys with committees that may overlap.
+    /// Builds a table of keys with committees that may overlap.
     ///
     /// # Errors
-    /// Too many keys, and a key that is the identity.
+    /// If there are too many keys, or a key is the identity.
     ///
     /// # Panics
-    /// If a committee ends behind the last key.
+    /// If a committee extends past the last key.
     pub(crate) fn of_ranges(
         backend: Backend,
         keys: Vec<G1Affine>,
@@ -174,7 +174,7 @@ impl KeyTable {
         &self.points[self.keys..][committee]
     }
 
-    /// SHA-256 over sizes and keys: what a remembered sum is bound to.
+    /// SHA-256 over sizes and keys, to which remembered sums are bound.
     pub(crate) fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
@@ -184,7 +184,7 @@ impl KeyTable {
         &self.points[..self.keys]
     }
 
-    /// The points in the form of the table's kernel.
+    /// The points in the form used by the table's kernel.
     pub(super) fn stored(&self) -> &Stored {
         &self.stored
     }

@@ -1,4 +1,4 @@
-//! Every method and kernel against one-by-one additions.
+//! Checks every method and kernel against one-by-one additions.
 
 use std::sync::LazyLock;
 
@@ -153,7 +153,7 @@ fn every_subset_of_the_smallest_committees() {
         let columns: Vec<Vec<u64>> = (0..1 << positions).map(|bits| vec![bits]).collect();
         check(&KEYS_RANDOM[..positions], &columns);
         check(&vec![KEYS_RANDOM[0]; positions], &columns);
-        // A lone column takes other methods than many do.
+        // A single column takes other methods than many columns do.
         columns
             .chunks(1)
             .for_each(|column| check(&KEYS_RANDOM[..positions], column));
@@ -174,7 +174,7 @@ fn every_size_up_to_some_multiples_of_the_lanes() {
     }
 }
 
-/// Tables of nothing but tiny committees: keys, totals and sums by one call for all of them.
+/// Tables of only tiny committees: keys, totals and sums in one call for all of them.
 #[test]
 fn many_committees_of_one_to_three_keys() {
     for size in 1..=3 {
@@ -218,7 +218,7 @@ fn many_committees_of_one_to_three_keys() {
     }
 }
 
-/// More items than wait at once: the groups run in parts.
+/// More items than may be pending at once: the groups run in parts.
 #[test]
 fn jobs_with_very_many_columns_run_in_parts() {
     let mut random = Random(16);
@@ -298,7 +298,7 @@ fn columns_of_equal_and_opposite_keys() {
     let clones: Vec<G1Affine> = (0..1500).map(|i| KEYS_RANDOM[i % 32]).collect();
     check(&clones, &columns(1500, &mut random));
     check(&vec![KEYS_RANDOM[0]; 1024], &columns(1024, &mut random));
-    // Clones side by side with their negatives: P + P = 2P beside -P - P.
+    // Clones side by side with their negatives: P + P = 2P next to -P - P.
     let quads: Vec<G1Affine> = KEYS_RANDOM[..256]
         .iter()
         .flat_map(|p| [*p, *p, p.neg(), p.neg()])
@@ -684,7 +684,7 @@ fn check_segments<K: SumKernel>(
     kernel.encode(points, &mut stored);
     // The second half of the points stands in for sums made earlier.
     let (table, sums) = stored.split_at(points.len() / 2);
-    // What stands in the places before is overwritten, whatever the sum.
+    // The previous contents of the slots are overwritten, whatever the sum.
     let (mut out, mut affine) = (vec![stored[0]; list.len()], Vec::new());
     sum_segments(
         kernel,

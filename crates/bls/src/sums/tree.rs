@@ -1,29 +1,27 @@
 //! The digit tree: from points labelled with patterns of bits to one sum per bit.
 //!
-//! Every item is a point with a w-bit *value*; bit j of the value says whether the point belongs to
-//! the sum of column j. Three steps, each one call of the kernel for all groups of a batch, lead to
-//! the w sums:
+//! Every item is a point with a w-bit *value*; bit j of the value says whether the point belongs to the sum of
+//! column j. Three steps, each one kernel call for all groups of a batch, lead to the w sums:
 //!
-//! - *merge*: items of equal value are added, so that at most min(n, 2^w) items stay;
-//! - *halve*: a value of w bits is cut in two digits; items of equal digit are added, digit by digit.
-//!   An item takes part in both halves, unless its digit is 0;
+//! - *merge*: items of equal value are added, so that at most min(n, 2^w) items remain;
+//! - *halve*: a value of w bits is cut into two digits, and items of equal digit are added, digit by digit. An
+//!   item takes part in both halves, unless its digit is 0;
 //! - *bits*: a digit of at most four bits ends in one sum per bit.
 //!
-//! Merging 2^16 patterns before halving is what the transposed four-Russians method lacks: of 32,768
-//! random patterns of 16 bits about 25,800 are different, so 7,000 + 2 x 25,800 additions do the work
-//! of 2 x 32,768.
+//! The transposed four-Russians method does not merge 2^16 patterns before halving. Of 32,768 random patterns
+//! of 16 bits about 25,800 are different, so 7,000 + 2 x 25,800 additions do the work of 2 x 32,768.
 
 use core::ops::Range;
 
 use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
 
-/// Most columns of one group.
+/// Maximum number of columns of one group.
 pub(crate) const WIDTH_MAX: usize = 16;
-/// Values are sparse if there are fewer items than this for each.
+/// Values are sparse if there are fewer items than this per value.
 const SPARSE_ITEMS: usize = 2;
-/// Set in the place of a key whose segment has begun: the rest is where its next entry goes.
+/// Flag set in the slot of a key whose segment has begun; the other bits say where its next entry goes.
 const BEGUN: u32 = 1 << 31;
-/// Digits of at most this many bits are not halved: 2^4 items are cheaper than one more step.
+/// Digits of at most this many bits are not halved: 2^4 items are cheaper than another step.
 const BITS_WIDTH_MAX: u8 = 4;
 
 /// A point and its pattern.
@@ -34,27 +32,27 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// Holds a place in a list until an item is written there.
+    /// Placeholder in a list until an item is written there.
     const NONE: Item = Item {
         value: 0,
         entry: Entry::NONE,
     };
 }
 
-/// A group of columns, or a part of one, on its way through the tree.
+/// A group of columns, or part of one, being processed by the tree.
 #[derive(Clone, Debug)]
 struct Digit {
     items: Range<usize>,
     /// Bits of the values.
     width: u8,
-    /// Whether all values are different.
+    /// Whether all values are distinct.
     merged: bool,
-    /// Where the sum of bit 0 goes.
+    /// Slot of the sum of bit 0.
     slot: usize,
 }
 
-/// Points that a run has made. The memory behind them stays filled from run to run, because a kernel
-/// overwrites it: megabytes are neither cleared nor copied.
+/// Points made by a run. The memory behind them stays initialised from run to run, because a kernel overwrites
+/// it: megabytes are neither cleared nor copied.
 pub(crate) struct Sums<P> {
     points: Vec<P>,
     made: usize,
@@ -84,7 +82,7 @@ impl<P: Copy> Sums<P> {
         self.grow(1, point).1[0] = point;
     }
 
-    /// The points made before, and places for `count` more, in which anything stands.
+    /// Returns the points made before, and slots with arbitrary contents for `count` more.
     fn grow(&mut self, count: usize, anything: P) -> (&[P], &mut [P]) {
         let start = self.made;
         self.made += count;
@@ -96,7 +94,7 @@ impl<P: Copy> Sums<P> {
     }
 }
 
-/// The tree of one thread: filled group by group, then run for all of them at once.
+/// The tree of one thread: filled group by group, then run for all groups at once.
 pub(crate) struct Tree<K: SumKernel> {
     pub(crate) buffers: SumBuffers<K>,
     items: Vec<Item>,
@@ -104,9 +102,9 @@ pub(crate) struct Tree<K: SumKernel> {
     digits: Vec<Digit>,
     digits_next: Vec<Digit>,
     list: SegmentList,
-    /// Number of entries, then next place, of each key.
+    /// Number of entries, then next slot, of each key.
     places: Vec<u32>,
-    /// Items whose pattern was there before, with the place of the first one.
+    /// Items whose pattern occurred before, with the position of the first one.
     repeats: Vec<(u32, Entry)>,
     /// Patterns seen so far, one bit each.
     seen: Vec<u64>,
@@ -141,7 +139,7 @@ impl<K: SumKernel> Default for Tree<K> {
 }
 
 impl<K: SumKernel> Tree<K> {
-    /// Forgets groups and sums, keeps the memory.
+    /// Clears groups and sums but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.items.clear();
         self.digits.clear();
@@ -150,8 +148,8 @@ impl<K: SumKernel> Tree<K> {
         self.additions = 0;
     }
 
-    /// Adds a group of `width` columns whose items `fill` pushes; returns its first slot. Values are
-    /// below 2^width and not 0.
+    /// Adds a group of `width` columns whose items `fill` pushes, and returns its first slot. Values are below
+    /// 2^width and not 0.
     pub(crate) fn push_group(&mut self, width: usize, fill: impl FnOnce(&mut Vec<Item>)) -> usize {
         assert!(
             (1..=WIDTH_MAX).contains(&width),
@@ -170,25 +168,25 @@ impl<K: SumKernel> Tree<K> {
         slot
     }
 
-    /// Items that wait for the next run.
+    /// Number of items pending for the next run.
     pub(crate) fn items_len(&self) -> usize {
         self.items.len()
     }
 
-    /// Adds slots without items, whose sums are the identity; returns the first.
+    /// Adds slots without items, whose sums are the identity, and returns the first.
     pub(crate) fn push_empty(&mut self, columns: usize) -> usize {
         let slot = self.slots.len();
         self.slots.resize(slot + columns, None);
         slot
     }
 
-    /// Runs all groups to their ends: afterwards `slots` holds the sums, and more groups may follow.
+    /// Runs all groups to completion. Afterwards `slots` holds the sums, and more groups may follow.
     ///
     /// # Panics
-    /// If there are more items than entries can name sums of: 2^28 and more in one batch.
+    /// If there are more items than entries can refer to sums of: 2^28 and more in one batch.
     pub(crate) fn run(&mut self, kernel: K, table: &[K::Point]) {
         while !self.digits.is_empty() {
-            // A step makes at most two sums, and two entries of its list, for each of its items.
+            // A step makes at most two sums, and two list entries, for each of its items.
             let indices = table.len() + self.sums.len() + 2 * self.items.len();
             assert!(
                 indices <= Entry::INDEX_END,
@@ -212,8 +210,8 @@ impl<K: SumKernel> Tree<K> {
         }
     }
 
-    /// Forgets all sums but those that slots and `others` name: a job of many columns runs in parts, and
-    /// what one part made on its way is of no use to the next.
+    /// Drops all sums except those referenced by slots and `others`. A job of many columns runs in parts, and
+    /// the intermediate sums of one part are of no use to the next.
     pub(crate) fn forget_others<'e>(
         &mut self,
         table_len: usize,
@@ -232,7 +230,7 @@ impl<K: SumKernel> Tree<K> {
         kept.into_iter().for_each(|point| self.sums.push(point));
     }
 
-    /// Appends the sums of further segments, which `fill` lists; the sum of segment i becomes point
+    /// Appends the sums of further segments, listed by `fill`; the sum of segment i becomes point
     /// `table.len() + sums.len()` (before the call) + i.
     pub(crate) fn sum_extra(
         &mut self,
@@ -267,13 +265,13 @@ impl<K: SumKernel> Tree<K> {
         }
     }
 
-    /// Whether merging equal values first takes fewer additions than halving at once, by count.
+    /// Returns whether merging equal values first takes fewer additions than halving at once, by count.
     fn merging_pays(&mut self, digit: &Digit) -> bool {
         let low_mask = (1u16 << (digit.width / 2)) - 1;
         let seen = &mut self.seen;
         seen.clear();
         seen.resize(1usize << (digit.width - 6), 0);
-        // Without a branch: nothing foretells which values repeat.
+        // Branchless: which values repeat is unpredictable.
         let (mut repeated, mut saved) = (0, 0);
         for item in &self.items[digit.items.clone()] {
             let (word, bit) = (usize::from(item.value >> 6), item.value & 63);
@@ -325,10 +323,10 @@ impl<K: SumKernel> Tree<K> {
         });
     }
 
-    /// Makes one item per different value where few items share a value: the first of them stays in
-    /// its place, and names the sum of all.
+    /// Makes one item per distinct value where few items share a value. The first of them stays in its position
+    /// and refers to the sum of all.
     fn merge_sparse(&mut self, digit: &Digit, base: usize) {
-        /// A value that did not occur yet.
+        /// A value that has not occurred yet.
         const NEW: u32 = u32::MAX;
         let Self {
             items,
@@ -345,7 +343,7 @@ impl<K: SumKernel> Tree<K> {
         items_next.resize(start + items.len(), Item::NONE);
         repeats.clear();
         repeats.resize(items.len(), (0, Item::NONE.entry));
-        // Every item is written to both lists, and one of them grows: the processor cannot foresee
+        // Every item is written to both lists, and only one of them grows, because the processor cannot predict
         // which values repeat.
         let (mut kept, mut repeated) = (0, 0);
         for item in items {
@@ -381,11 +379,11 @@ impl<K: SumKernel> Tree<K> {
         }
     }
 
-    /// Makes one item per different key below 2^`width`: an entry that is alone with its key stays as
-    /// it is, several become a segment and an item that names its sum. Key 0 belongs to no column.
+    /// Makes one item per distinct key below 2^`width`. A single entry for a key is kept as it is; several
+    /// become a segment and an item that refers to its sum. Key 0 belongs to no column.
     ///
-    /// Segments, and the entries in each, stay in the order of the items, so that lanes which walk
-    /// through their segments side by side read the table from neighbouring pages.
+    /// Segments, and the entries in each, stay in the order of the items, so that lanes walking their segments
+    /// side by side read the table from neighbouring pages.
     fn distribute(&mut self, digit: &Digit, width: u8, key: impl Fn(u16) -> u16, base: usize) {
         let Self {
             items,
@@ -453,7 +451,7 @@ impl<K: SumKernel> Tree<K> {
         }
     }
 
-    /// Takes sums that are the identity out of the next items and of the slots.
+    /// Removes sums that are the identity from the next items and from the slots.
     fn drop_infinities(&mut self, table_len: usize) {
         let Self {
             items_next,

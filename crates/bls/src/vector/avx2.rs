@@ -8,8 +8,8 @@ use alphorn_exec::{Avx2Fma, rounding_to_nearest};
 use super::doubles::{self, Doubles};
 use super::{Fe, LANES, LIMB_BITS, LIMBS, Line, MASK, Multiplier, Routine, Vector};
 
-/// Registers of 256 bits. The field is private and a witness: so all methods run on processors that
-/// have the instructions.
+/// Registers of 256 bits. The field is private and a witness, so all methods run only on processors that have
+/// the instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2Doubles(Avx2Fma);
 
@@ -36,7 +36,7 @@ impl Avx2Doubles {
     }
 }
 
-/// A method that is one instruction, or a few, without memory.
+/// Defines methods of one or a few instructions that touch no memory.
 macro_rules! instructions {
     ($(fn $name:ident($($operand:ident: $type:ty),*) -> $out:ty $body:block)*) => {
         $(#[inline(always)]
@@ -91,8 +91,8 @@ impl Vector for Avx2Doubles {
         unsafe { _mm256_sll_epi64(a, _mm_cvtsi32_si128(S as i32)) }
     }
 
-    /// There is no arithmetic shift of 64-bit words: each limb has 2^63 added, which leaves its digit
-    /// as it is and makes the carry 2^11 more.
+    /// AVX2 has no arithmetic shift of 64-bit words, so 2^63 is added to each limb. This leaves its digit
+    /// unchanged and makes the carry 2^11 larger.
     #[inline(always)]
     fn carry<const CLEAR: bool>(self, mut limbs: [__m256i; LIMBS]) -> [__m256i; LIMBS] {
         const SIGN: u64 = 1 << 63;

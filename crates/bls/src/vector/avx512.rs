@@ -12,14 +12,14 @@ use super::{
     Vector, finish,
 };
 
-/// A token of AVX-512 F, BW, DQ and VL, and of what its products need.
+/// A token for AVX-512 F, BW, DQ and VL, and for what its products need.
 pub(crate) trait Token: Copy + Send + Sync + fmt::Debug + 'static {}
 
 impl Token for Avx512Dq {}
 impl Token for Avx512Ifma {}
 
-/// Registers of 512 bits. The field is private and a token: so all methods run on processors that
-/// have the instructions.
+/// Registers of 512 bits. The field is private and a token, so all methods run only on processors that have the
+/// instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512<W>(W);
 
@@ -34,7 +34,7 @@ impl<W: Token> Avx512<W> {
     }
 }
 
-/// A method that is one instruction, or a few, without memory.
+/// Defines methods of one or a few instructions that touch no memory.
 macro_rules! instructions {
     ($(fn $name:ident($($operand:ident: $type:ty),*) -> $out:ty $(where const $s:ident)? $body:block)*) => {
         $(#[inline(always)]
@@ -263,12 +263,12 @@ fn ifma_take_multiple(m: Avx512Ifma52, mut limbs: [__m512i; LIMBS]) -> [__m512i;
     limbs
 }
 
-/// What every product keeps in registers.
+/// Values that every product keeps in registers.
 #[derive(Clone, Copy)]
 struct Constants {
     p: [__m512i; LIMBS],
     p_inverse: __m512i,
-    /// 2^52 - 1: what a limb that is to vanish starts from (`LECTURE.md`, products).
+    /// 2^52 - 1, the initial value of a limb that is to vanish (`LECTURE.md`, products).
     mask: __m512i,
 }
 
@@ -283,12 +283,12 @@ impl Constants {
         }
     }
 
-    /// The q that makes limb i of t + q·p·2^(52i) vanish mod 2^52. What is left of limb i is carried,
-    /// and its place is free.
+    /// The q that makes limb i of t + q·p·2^(52i) vanish mod 2^52. The rest of limb i is carried, and its slot
+    /// is free.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     fn quotient<const LEN: usize>(&self, t: &mut [__m512i; LEN], i: usize) -> __m512i {
-        // The limb is one too small mod 2^52: the accumulator makes up for it.
+        // The limb is one too small mod 2^52; the accumulator compensates for it.
         let q = _mm512_madd52lo_epu64(self.p_inverse, t[i], self.p_inverse);
         let carry = _mm512_srli_epi64::<{ LIMB_BITS as u32 }>(t[i]);
         t[i] = _mm512_setzero_si512();
@@ -296,7 +296,7 @@ impl Constants {
         q
     }
 
-    /// Adds q·p·2^(52i), but for the part that `quotient` has carried already.
+    /// Adds q·p·2^(52i), except for the part that `quotient` has already carried.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
     fn add_multiple<const LEN: usize>(&self, t: &mut [__m512i; LEN], i: usize, q: __m512i) {
@@ -310,8 +310,8 @@ impl Constants {
     }
 }
 
-/// One of the eight steps of a Montgomery product: the upper halves of the products with limb I of the
-/// second operands, the lower halves of those with the next limb, and a multiple of p.
+/// One of the eight steps of a Montgomery product: the upper halves of the products with limb I of the second
+/// operands, the lower halves of the products with the next limb, and a multiple of p.
 macro_rules! step {
     ($i:literal, $v:ident, $pairs:ident, $t:ident, $constants:ident) => {
         let q = $constants.quotient(&mut $t, $i);
@@ -338,7 +338,7 @@ fn ifma_products<const K: usize, const FORM: u8>(
     out: &mut Fe<Avx512Ifma52>,
 ) {
     let constants = Constants::new();
-    // One register a limb: with one pair all operands of a product fit into the registers.
+    // One register per limb: with one pair, all operands of a product fit into the registers.
     for v in 0..2 {
         let mut t = [constants.mask; LIMBS];
         for (a, b) in pairs {
@@ -365,7 +365,7 @@ fn ifma_square<const FORM: u8>(m: Avx512Ifma52, a: &Fe<Avx512Ifma52>, out: &mut 
     let constants = Constants::new();
     for v in 0..2 {
         let a = &a.limbs[v];
-        // Products of different limbs come twice: they are summed once and doubled.
+        // Products of different limbs occur twice, so they are summed once and doubled.
         let mut t = [_mm512_setzero_si512(); 2 * LIMBS];
         for i in 0..LIMBS {
             for j in i + 1..LIMBS {

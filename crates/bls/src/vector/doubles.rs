@@ -2,43 +2,44 @@
 
 use super::{Fe, LIMB_BITS, LIMBS, MASK, Multiplier, P_INVERSE, P_LIMBS, TOP_INVERSE, finish};
 
-/// Registers that hold doubles, too.
+/// Registers that can also hold doubles.
 pub(super) trait Doubles: Multiplier {
     /// A register of doubles.
     type Double: Copy;
 
-    /// Words as doubles of the same bits.
+    /// Reinterprets words as doubles of the same bits.
     fn doubles(self, bits: Self::Word) -> Self::Double;
     /// The bits of doubles.
     fn bits(self, doubles: Self::Double) -> Self::Word;
-    /// Bits of one or the other.
+    /// Bitwise or.
     fn or(self, a: Self::Word, b: Self::Word) -> Self::Word;
-    /// Words above bit 52, as unsigned numbers.
+    /// The bits of words from bit 52 up, as unsigned numbers.
     fn above(self, a: Self::Word) -> Self::Word;
     /// a - b, rounded to nearest.
     fn subtract(self, a: Self::Double, b: Self::Double) -> Self::Double;
-    /// a·b + c, rounded to nearest, once.
+    /// a·b + c, rounded to nearest once.
     fn multiply_add(self, a: Self::Double, b: Self::Double, c: Self::Double) -> Self::Double;
-    /// a·b - c, rounded to nearest, once.
+    /// a·b - c, rounded to nearest once.
     fn multiply_subtract(self, a: Self::Double, b: Self::Double, c: Self::Double) -> Self::Double;
-    /// The greater of both.
+    /// The larger of both.
     fn max(self, a: Self::Double, b: Self::Double) -> Self::Double;
 }
 
-/// 2^52, whose bits and those of a number below 2^52 are those of their sum.
+/// 2^52: for a number below 2^52, combining the bits of both gives the bits of their sum.
 const TWO_52: f64 = (1u64 << LIMB_BITS) as f64;
-/// 2^104: what an upper half is added to.
+/// 2^104, to which an upper half is added.
 const TWO_104: f64 = TWO_52 * TWO_52;
-/// Two numbers whose product is 2^104 + 2^52 + 2^51, which no double is.
+/// Two numbers whose product is 2^104 + 2^52 + 2^51, which no double can represent.
 const FACTORS: (f64, f64) = ((5u64 << 51) as f64, 1_801_439_850_948_199.0);
-/// The bits of an upper half 0.
+/// The bits of an upper half of 0.
 const HIGH: u64 = TWO_104.to_bits();
-/// The bits of a lower half 0.
+/// The bits of a lower half of 0.
 const LOW: u64 = (TWO_52 * 1.5).to_bits();
 /// The upper bits of a lower half.
 const LOW_ABOVE: u64 = LOW >> LIMB_BITS;
 
-/// Pairs of limbs (i, j) whose lower half has the place k; without those of j = 0, if so.
+/// Number of pairs of limbs (i, j) whose lower half goes to position k; with `without_first`, those with j = 0
+/// do not count.
 const fn pairs_at(place: usize, without_first: bool) -> u64 {
     let (mut count, mut i) = (0, 0);
     while i < LIMBS {
@@ -50,13 +51,13 @@ const fn pairs_at(place: usize, without_first: bool) -> u64 {
     count
 }
 
-/// What each place of an accumulator starts from for a sum of so many products: the negative of the bits
-/// that all halves leave there beside their values.
+/// Initial value of each position of an accumulator for a sum of this many products: the negative of the bits
+/// that all halves leave there in addition to their values.
 const fn start(products: u64) -> [u64; 2 * LIMBS] {
     let mut out = [0u64; 2 * LIMBS];
     let mut k = 0;
     while k < 2 * LIMBS {
-        // The lower half of a multiple's first product is added where it is carried.
+        // The lower half of a multiple's first product is added at the carry.
         let low = products * pairs_at(k, false) + pairs_at(k, true);
         let high = match k {
             0 => 0,
@@ -70,7 +71,7 @@ const fn start(products: u64) -> [u64; 2 * LIMBS] {
     out
 }
 
-/// What every product keeps in registers.
+/// Values that every product keeps in registers.
 #[derive(Clone, Copy)]
 struct Constants<M: Doubles> {
     m: M,
@@ -113,7 +114,7 @@ impl<M: Doubles> Constants<M> {
         m.doubles(m.splat((limb as f64).to_bits()))
     }
 
-    /// The bits of both halves of a·b: the upper half more by [`HIGH`], the lower more by [`LOW`].
+    /// The bits of both halves of a·b; the upper half is too large by [`HIGH`], the lower by [`LOW`].
     #[inline(always)]
     fn halves(&self, a: M::Double, b: M::Double) -> (M::Word, M::Word) {
         let m = self.m;
@@ -130,10 +131,10 @@ impl<M: Doubles> Constants<M> {
         self.double(self.m.add(low, self.two_51))
     }
 
-    /// What is carried from place t, which becomes 0 with the lower half of q·p_0; more by LOW_ABOVE.
+    /// The carry from position t, which becomes 0 with the lower half of q·p_0; too large by LOW_ABOVE.
     #[inline(always)]
     fn carried(&self, t: M::Word, low: M::Word) -> M::Word {
-        // t + q·p_0 is a multiple of 2^52, and the half in LOW does not reach the next.
+        // t + q·p_0 is a multiple of 2^52, and the half in LOW does not reach the next one.
         self.m.above(self.m.add(t, low))
     }
 }
@@ -156,7 +157,7 @@ macro_rules! row {
     };
 }
 
-/// Adds the multiple of p that makes place I, where `$vanishing` was, vanish.
+/// Adds the multiple of p that makes position I, formerly `$vanishing`, vanish.
 macro_rules! multiple {
     ($i:literal, $c:ident, $t:ident, $q:ident, $vanishing:ident) => {
         let (high, low) = $c.halves($q, $c.constant(P_LIMBS[0]));
@@ -192,7 +193,7 @@ pub(super) fn products<M: Doubles, const K: usize, const FORM: u8>(
         }
         let mut top = m.splat(places[LIMBS]);
         row!(0, c, a, pairs, v, t, top);
-        // The next row is independent of the quotient: it fills the time that the latter takes.
+        // The next row does not depend on the quotient, so it fills the quotient's latency.
         macro_rules! step {
             ($i:literal $(, $next:literal)?) => {
                 let (q, vanishing) = (c.quotient(t[$i]), t[$i]);
@@ -216,7 +217,7 @@ pub(super) fn products<M: Doubles, const K: usize, const FORM: u8>(
     }
 }
 
-/// The products of limb I with itself and those above it, which count twice: all but the topmost half.
+/// The products of limb I with itself and with the limbs above it, which count twice: all but the topmost half.
 macro_rules! row_of_square {
     ($i:literal, $c:ident, $x:ident, $t:ident, $top:ident) => {
         for j in $i..LIMBS {
@@ -234,7 +235,7 @@ macro_rules! row_of_square {
     };
 }
 
-/// See [`Multiplier::square`]: 36 products of limbs instead of 64, in the places of all.
+/// See [`Multiplier::square`]: 36 products of limbs instead of 64, at the same positions.
 #[inline(always)]
 pub(super) fn square<M: Doubles, const FORM: u8>(m: M, a: &Fe<M>, out: &mut Fe<M>) {
     let c = Constants::new(m);
@@ -295,7 +296,7 @@ pub(super) fn take_multiple<M: Doubles>(m: M, mut limbs: [M::Word; LIMBS]) -> [M
 mod tests {
     use super::*;
 
-    /// What no double is: one and a half more than 2^104 / 2^52, in units of 2^52.
+    /// A value no double can represent: one and a half more than 2^104 / 2^52, in units of 2^52.
     #[test]
     fn both_factors_make_up_the_constant() {
         let (x, y) = (FACTORS.0 as u128, FACTORS.1 as u128);
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!((x as f64, y as f64), FACTORS);
     }
 
-    /// Halves of products whose lower half is nothing, small, and a tie between two upper halves.
+    /// Halves of products whose lower half is zero, small, or a tie between two upper halves.
     #[test]
     fn both_halves_make_up_a_product() {
         let max = (1u64 << LIMB_BITS) - 1;

@@ -1,5 +1,5 @@
 #![doc = include_str!("LECTURE.md")]
-// Limbs and lanes of several operands are walked through by one index.
+// Limbs and lanes of several operands are traversed with one index.
 #![allow(clippy::needless_range_loop)]
 
 mod avx2;
@@ -19,16 +19,16 @@ pub(crate) use avx512::{Avx512Doubles, Avx512Ifma52};
 pub(crate) const LIMB_BITS: usize = 52;
 /// Limbs of an element: R = 2^416.
 pub(crate) const LIMBS: usize = 8;
-/// Elements of a vector, whatever the width of a register: two registers of 512 bits a limb hide the
-/// latency of `vpmadd52`.
+/// Elements of a vector, whatever the width of a register: two registers of 512 bits per limb hide the latency
+/// of `vpmadd52`.
 pub(crate) const LANES: usize = 16;
 const MASK: u64 = (1 << LIMB_BITS) - 1;
 /// -1/p mod 2^52.
 const P_INVERSE: u64 = inverse_mod_2_52();
-/// floor(2^52 / (p_7 + 1)): the quotient by p from a number's top limb.
+/// floor(2^52 / (p_7 + 1)), for estimating the quotient by p from a number's top limb.
 const TOP_INVERSE: u64 = (1 << LIMB_BITS) / (P_LIMBS[LIMBS - 1] + 1);
 
-/// Newton's iteration doubles the number of right bits.
+/// Newton's iteration doubles the number of correct bits.
 const fn inverse_mod_2_52() -> u64 {
     let mut inverse = 1u64;
     let mut i = 0;
@@ -39,7 +39,7 @@ const fn inverse_mod_2_52() -> u64 {
     inverse.wrapping_neg() & MASK
 }
 
-/// 384 bits in six words as eight limbs.
+/// Splits six words (384 bits) into eight limbs.
 pub(crate) const fn split(words: &[u64; 6]) -> [u64; LIMBS] {
     let mut limbs = [0; LIMBS];
     let mut j = 0;
@@ -55,7 +55,7 @@ pub(crate) const fn split(words: &[u64; 6]) -> [u64; LIMBS] {
     limbs
 }
 
-/// Eight limbs below 2^52, of a value below 2^384, as six words.
+/// Joins eight limbs below 2^52, of a value below 2^384, into six words.
 pub(crate) fn join(limbs: &[u64; LIMBS]) -> [u64; 6] {
     let mut words = [0; 6];
     for (j, limb) in limbs.iter().enumerate() {
@@ -84,7 +84,7 @@ pub(crate) const fn multiple_of_p(multiple: u64) -> [u64; LIMBS] {
     out
 }
 
-/// Multiples of p up to which [`Fe::canonical`] reduces.
+/// Largest multiple of p that [`Fe::canonical`] reduces.
 pub(crate) const MULTIPLES_MAX: u64 = 1 << 12;
 
 /// The limbs of one number, in a cache line.
@@ -96,29 +96,29 @@ impl Line {
     pub(crate) const ZERO: Line = Line([0; LIMBS]);
 }
 
-/// A computation over vectors, whatever their instruction set.
+/// A computation over vectors, independent of their instruction set.
 pub(crate) trait Routine {
-    /// What it returns.
+    /// The type it returns.
     type Output;
 
-    /// Runs it; must be `#[inline(always)]`, as must all that it calls.
+    /// Runs it; must be `#[inline(always)]`, as must everything that it calls.
     fn run(self) -> Self::Output;
 }
 
-/// Registers of 64-bit words. A value holds the witness that the processor has the instructions, so
-/// whoever has one may call all of it.
+/// Registers of 64-bit words. A value holds the witness that the processor has the instructions, so its holder
+/// may call every method.
 pub(crate) trait Vector: Copy + Send + Sync + fmt::Debug + 'static {
     /// A register of [`Vector::WIDTH`] words.
     type Word: Copy + Send + Sync;
-    /// A number in each of [`LANES`] lanes: `limbs[v][j]` is limb j of lanes `WIDTH`·v and on.
+    /// A number in each of [`LANES`] lanes: `limbs[v][j]` is limb j of the lanes from `WIDTH`·v on.
     type Limbs: Copy + Send + Sync + IndexMut<usize, Output = [Self::Word; LIMBS]>;
 
-    /// Registers a limb.
+    /// Registers per limb.
     const REGISTERS: usize;
     /// Words of a register.
     const WIDTH: usize = LANES / Self::REGISTERS;
 
-    /// Runs a routine inside a function that is compiled for the instruction set, and is never inlined.
+    /// Runs a routine inside a function that is compiled for the instruction set and never inlined.
     fn run<T: Routine>(self, routine: T) -> T::Output;
 
     /// Zero in all lanes.
@@ -129,7 +129,7 @@ pub(crate) trait Vector: Copy + Send + Sync + fmt::Debug + 'static {
     fn add(self, a: Self::Word, b: Self::Word) -> Self::Word;
     /// a - b.
     fn sub(self, a: Self::Word, b: Self::Word) -> Self::Word;
-    /// Bits of both.
+    /// Bitwise and.
     fn and(self, a: Self::Word, b: Self::Word) -> Self::Word;
     /// a · 2^S.
     fn shl<const S: u32>(self, a: Self::Word) -> Self::Word;
@@ -139,20 +139,19 @@ pub(crate) trait Vector: Copy + Send + Sync + fmt::Debug + 'static {
     fn equal(self, a: Self::Word, b: Self::Word) -> u8;
     /// Lanes below 0.
     fn negative(self, a: Self::Word) -> u8;
-    /// Carries signed limbs: afterwards the low 52 bits of each limb are its digit, and with `CLEAR`
-    /// nothing else is left but the sign of the last limb. Without it, what is above the digits is
-    /// undefined.
+    /// Carries signed limbs: afterwards the low 52 bits of each limb are its digit, and with `CLEAR` only the
+    /// sign of the last limb is left in addition. Without `CLEAR`, the bits above the digits are undefined.
     fn carry<const CLEAR: bool>(self, limbs: [Self::Word; LIMBS]) -> [Self::Word; LIMBS];
 
     /// One number in each lane.
     fn gather(self, lines: &[&Line; LANES]) -> Self::Limbs;
     /// The numbers of the lanes.
     fn scatter(self, limbs: &Self::Limbs) -> [Line; LANES];
-    /// Fetches a line that will be needed.
+    /// Prefetches a line.
     fn prefetch(self, line: &Line);
 }
 
-/// Registers, and the multiplier: all that differs between kernels.
+/// Registers and the multiplier: everything that differs between kernels.
 pub(crate) trait Multiplier: Vector {
     /// Σ a·b / R mod p over up to six pairs; operands are narrow, limbs before a carry at most K·2^57
     /// in magnitude.
@@ -164,18 +163,18 @@ pub(crate) trait Multiplier: Vector {
         out: &mut Fe<Self>,
     );
 
-    /// a² / R mod p, as [`Multiplier::products`].
+    /// a² / R mod p, like [`Multiplier::products`].
     fn square<const FORM: u8>(self, a: &Fe<Self>, out: &mut Fe<Self>);
 
-    /// Takes a multiple of p from a carried number of at most [`MULTIPLES_MAX`]·p, so that less than
-    /// 1.55·p is left, and nothing negative; limbs are not carried.
+    /// Subtracts a multiple of p from a carried number of at most [`MULTIPLES_MAX`]·p, so that less than 1.55·p
+    /// remains and the result is not negative; limbs are not carried.
     fn take_multiple(self, limbs: [Self::Word; LIMBS]) -> [Self::Word; LIMBS];
 }
 
 /// Sixteen numbers in limbs.
 ///
-/// Two readings: *wide*, where a limb is a signed 64-bit number and the value is Σ limb_j·2^(52j);
-/// *narrow*, an operand of products, where only the low 52 bits of a limb count.
+/// It is read in one of two ways: *wide*, where a limb is a signed 64-bit number and the value is
+/// Σ limb_j·2^(52j), or *narrow*, an operand of products, where only the low 52 bits of a limb count.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Fe<M: Multiplier> {
@@ -251,7 +250,7 @@ impl<M: Multiplier> Fe<M> {
         out
     }
 
-    /// Carries, and clears all but the digits. The value must not be negative.
+    /// Carries, and clears everything but the digits. The value must not be negative.
     #[inline(always)]
     pub(crate) fn carried(mut self) -> Self {
         for v in 0..M::REGISTERS {
@@ -260,7 +259,7 @@ impl<M: Multiplier> Fe<M> {
         self
     }
 
-    /// Clears what is not a digit of a narrow number.
+    /// Clears everything but the digits of a narrow number.
     #[inline(always)]
     pub(crate) fn digits(mut self) -> Self {
         let mask = self.m.splat(MASK);
@@ -285,7 +284,7 @@ impl<M: Multiplier> Fe<M> {
         out
     }
 
-    /// Which lanes hold exactly these digits.
+    /// Returns which lanes hold exactly these digits.
     #[inline(always)]
     pub(crate) fn equals(&self, limbs: &[u64; LIMBS]) -> u16 {
         let mut lanes = 0;
@@ -299,7 +298,7 @@ impl<M: Multiplier> Fe<M> {
         lanes
     }
 
-    /// Which lanes have the same lowest limb.
+    /// Returns which lanes have the same lowest limb.
     #[inline(always)]
     pub(crate) fn lowest_equal(&self, other: &Self) -> u16 {
         let mut lanes = 0;
@@ -310,7 +309,7 @@ impl<M: Multiplier> Fe<M> {
         lanes
     }
 
-    /// Which lanes have a bit of `bits` in the lowest limb.
+    /// Returns which lanes have a bit of `bits` in the lowest limb.
     #[inline(always)]
     pub(crate) fn lowest_has(&self, bits: u64) -> u16 {
         let mut lanes = 0;
@@ -322,7 +321,7 @@ impl<M: Multiplier> Fe<M> {
         !lanes
     }
 
-    /// Which lanes are negative once carried and cleared.
+    /// Returns which lanes are negative once carried and cleared.
     #[inline(always)]
     pub(crate) fn negative(&self) -> u16 {
         let mut lanes = 0;
@@ -333,7 +332,7 @@ impl<M: Multiplier> Fe<M> {
         lanes
     }
 
-    /// The number below p of a carried and cleared number below 2p.
+    /// Reduces a carried and cleared number below 2p to the number below p.
     #[inline(always)]
     pub(crate) fn reduce(&self) -> Self {
         let mut less = *self;
@@ -346,11 +345,11 @@ impl<M: Multiplier> Fe<M> {
         less.select(less.negative(), self)
     }
 
-    /// The number below p of a wide number from 0 to [`MULTIPLES_MAX`]·p.
+    /// Reduces a wide number from 0 to [`MULTIPLES_MAX`]·p to the number below p.
     ///
-    /// The quotient by p is estimated from the top limb t: t·M / 2^52 with M = floor(2^52 / (p_7 + 1)) is
-    /// never too large, and too small by less than (t + 1)/p_7 - t/(p_7 + 1) + t/2^52 < 0.05. Rounded
-    /// down to an integer, or to the nearest and less one, it leaves less than 1.55·p.
+    /// The quotient by p is estimated from the top limb t: t·M / 2^52 with M = floor(2^52 / (p_7 + 1)) is never
+    /// too large, and too small by less than (t + 1)/p_7 - t/(p_7 + 1) + t/2^52 < 0.05. Rounded down to an
+    /// integer, or to the nearest and minus one, it leaves less than 1.55·p.
     #[inline(always)]
     pub(crate) fn canonical(&self) -> Self {
         let mut left = self.carried();
@@ -361,7 +360,7 @@ impl<M: Multiplier> Fe<M> {
         left.reduce()
     }
 
-    /// Which lanes are 0 mod p; narrow.
+    /// Returns which lanes are 0 mod p; narrow.
     #[inline(always)]
     pub(crate) fn is_zero_mod_p(&self) -> u16 {
         // (self · 1 + q · p) / R is at most p, and 0 mod p only if it is 0 or p.
@@ -392,14 +391,14 @@ impl<M: Multiplier> Offset<M> {
     }
 }
 
-/// What is done with the accumulators of a product.
+/// The accumulators of a product stay as they are.
 pub(crate) const WIDE: u8 = 0;
-/// Carried: an operand of further products.
+/// Carried: can be used as an operand of further products.
 pub(crate) const NARROW: u8 = 1;
-/// Carried, and nothing but digits left.
+/// Carried, with only the digits left.
 pub(crate) const DIGITS: u8 = 2;
 
-/// The accumulators in one of the forms.
+/// Converts the accumulators to one of these forms.
 #[inline(always)]
 fn finish<M: Multiplier, const FORM: u8>(m: M, t: [M::Word; LIMBS]) -> [M::Word; LIMBS] {
     match FORM {
@@ -428,7 +427,7 @@ pub(crate) fn sub_carry<M: Multiplier, const CLEAR: bool>(
     }
 }
 
-/// From xa and λ² to x = λ² - xa - xb + `offset`, wide and in the place of xa, and to
+/// Computes x = λ² - xa - xb + `offset` from xa and λ², wide, in place of xa, and
 /// `run` = xa - x + `offset_next`, carried.
 #[inline(always)]
 pub(crate) fn advance_x<M: Multiplier, const CLEAR: bool>(
@@ -452,7 +451,7 @@ pub(crate) fn advance_x<M: Multiplier, const CLEAR: bool>(
     }
 }
 
-/// From ya to y = `product` - ya + `offset`, wide, in its place.
+/// Computes y = `product` - ya + `offset`, wide, in place of ya.
 #[inline(always)]
 pub(crate) fn advance_y<M: Multiplier>(ya: &mut Fe<M>, product: &Fe<M>, offset: &Offset<M>) {
     let m = ya.m;

@@ -1,9 +1,9 @@
-//! The arithmetic of every multiplier against blst's, at ordinary and at extreme representatives.
+//! Compares the arithmetic of every multiplier with blst's, at ordinary and extreme representatives.
 
 use super::*;
 use crate::blst_ffi::field::{Field, Fp};
 
-/// The same with every multiplier that this processor has.
+/// Runs the check with every multiplier that this processor has.
 macro_rules! with_each_multiplier {
     ($m:ident => $body:expr) => {
         #[allow(unused_imports)]
@@ -39,7 +39,7 @@ impl Random {
 
 /// Σ limb_j·2^(52j) mod p for signed limbs.
 fn value(limbs: [u64; LIMBS]) -> Fp {
-    // Reading a small integer as it is gives it divided by 2^384; doubling 384 times mends that.
+    // Reading a small integer as it is yields it divided by 2^384; doubling 384 times corrects that.
     let small = |limb: u64| {
         (0..384).fold(Fp::from_limbs_reduced([limb, 0, 0, 0, 0, 0]), |x, _| {
             x.add(&x)
@@ -131,7 +131,7 @@ fn products_equal_blst() {
     with_each_multiplier!(m => m.run(Products(m, rounds)));
 }
 
-/// The same digits, whatever the processor multiplies with: all add the same multiple of p.
+/// The digits are the same for every multiplier: all add the same multiple of p.
 #[test]
 fn digits_are_those_of_every_other_multiplier() {
     struct Digits<M>(M);
@@ -203,7 +203,7 @@ impl<M: Multiplier> Routine for SmallOperations<M> {
             let expected = [edges[0], edges[1], [0; LIMBS], edges[1]][i % 4];
             assert_eq!(limbs, expected);
         }
-        // Numbers beside multiples of p, up to the largest.
+        // Numbers next to multiples of p, up to the largest.
         let multiples = [0, 1, 2, 3, 100, 2047, MULTIPLES_MAX - 2, MULTIPLES_MAX - 1];
         for offset in [0, 1, LIMB_MAX] {
             let lane = |i: usize| {

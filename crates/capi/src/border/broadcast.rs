@@ -29,7 +29,7 @@ const _: () = assert!(
 pub struct alphorn_broadcast(Mutex<Broadcast>);
 
 impl alphorn_broadcast {
-    /// A call that panicked has left a broadcast behind that is whole: pieces are added in one step.
+    /// After a call that panicked the broadcast is still whole: pieces are added in one step.
     fn lock(&self) -> MutexGuard<'_, Broadcast> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Pointers and lengths to references and back.
+//! Conversion of pointers and lengths to references and back.
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -63,7 +63,7 @@ pub(super) unsafe fn object_at<'a, T>(pointer: *const T, what: &str) -> Result<&
     unsafe { pointer.as_ref() }.ok_or_else(|| argument(what, "is NULL"))
 }
 
-/// The items at a pointer; it may be NULL if there are none.
+/// The items at a pointer, which may be NULL if there are none.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to `len` items that nobody writes during the lifetime.
@@ -93,7 +93,7 @@ pub(super) unsafe fn items_at<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
 }
 
-/// So many times N bytes.
+/// `count` times `size` bytes.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to `count` times `size` bytes that nobody writes during the lifetime.
@@ -122,7 +122,7 @@ pub(super) unsafe fn array_at<'a, const N: usize>(
     unsafe { pointer.cast::<[u8; N]>().as_ref() }.ok_or_else(|| argument(what, "is NULL"))
 }
 
-/// A path that ends with a zero; none for NULL.
+/// A zero-terminated path; none for NULL.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to a string that ends with a zero and that nobody writes during the lifetime.
@@ -155,7 +155,7 @@ pub(super) unsafe fn give<T>(out: *mut T, value: T, what: &str) -> Result<(), Er
     Ok(())
 }
 
-/// Writes bytes to a buffer that may be longer.
+/// Writes bytes to a buffer, which may be longer than they are.
 ///
 /// # Safety
 /// `out` is NULL or leads to room for `capacity` bytes that nothing else refers to.

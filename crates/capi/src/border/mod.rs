@@ -1,9 +1,9 @@
 //! The functions of `alphorn.h`.
 //!
-//! What every unsafe block rests on is the contract in the header's first comment: a pointer is NULL or
-//! leads to as many items as its length says, which nobody writes while the call lasts; an output leads
-//! to room for what is written, and overlaps no input; a handle was made by this library and was not
-//! freed. What can be checked is: NULL, alignment, lengths.
+//! Every unsafe block relies on the contract in the header's first comment: a pointer is NULL or leads to as
+//! many items as its length says, which are not written while the call lasts; an output leads to room for what
+//! is written, and overlaps no input; a handle was made by this library and was not freed. What can be checked
+//! is: NULL, alignment, lengths.
 #![allow(
     unsafe_code,
     reason = "pointers from C; each block says which promise of the caller it uses"

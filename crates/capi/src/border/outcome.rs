@@ -1,4 +1,4 @@
-//! Codes and texts of errors, and what becomes of panics.
+//! Error codes and texts, and the handling of panics.
 
 use std::any::Any;
 use std::ffi::c_char;
@@ -56,9 +56,9 @@ fn status_of(code: Code) -> alphorn_status {
     }
 }
 
-/// The result of `f`; a panic is an error of its own.
+/// The result of `f`; a panic becomes an error of its own.
 fn caught<T>(f: impl FnOnce() -> Result<T, Error>) -> Result<T, (alphorn_status, String)> {
-    // What a panic leaves behind is seen by nobody, or stands behind a lock that may be poisoned.
+    // State left behind by a panic is either never seen again or behind a lock that may be poisoned.
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err((status_of(error.code()), error.to_string())),
@@ -72,7 +72,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("a fault of the library: {}", text.unwrap_or("no text"))
 }
 
-/// Tells the caller, if it wants to know.
+/// Reports the error to the caller, if requested.
 ///
 /// # Safety
 /// `error` is NULL or leads to room for an error.
@@ -125,7 +125,7 @@ pub(super) unsafe fn object<T>(
     object
 }
 
-/// A number to read off an object; `default` for NULL, and if the library fails.
+/// Reads a number from an object; `default` for NULL, and if the library fails.
 pub(super) fn number<T>(default: T, f: impl FnOnce() -> Result<T, Error>) -> T {
     caught(f).unwrap_or(default)
 }

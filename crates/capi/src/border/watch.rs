@@ -1,4 +1,4 @@
-//! Callbacks: who hears of a computation's steps, and may end it.
+//! Callbacks that are notified of a computation's steps and may stop it.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
@@ -29,7 +29,7 @@ impl Watch for alphorn_watch {
     }
 
     fn step(&self, name: &'static str) {
-        // Names of steps are words of this library, without a zero.
+        // Names of steps are string constants of this library, without a zero.
         if let (Some(step), Ok(name)) = (self.step, CString::new(name)) {
             // SAFETY: the contract of `alphorn_watch`: a function that takes its `user` and a string,
             // which lives until it returns.

@@ -121,7 +121,7 @@ async fn a_client_that_does_not_read_loses_its_place() {
         .map(|_| follow_from(&source, &clients, None))
         .collect();
     assert!(clients.admit().is_none());
-    // Two chunks wait for each; the third is not taken.
+    // Two chunks are queued for each; the third is not taken.
     for line in 0..3 {
         lock(&source).push(&fault(&line.to_string())).unwrap();
         tokio::time::sleep(2 * TICK).await;
@@ -150,7 +150,7 @@ async fn a_client_too_far_behind_is_closed() {
     let source = source(1);
     let mut body = follow_from(&source, &Clients::new(), None);
     next(&mut body).await;
-    // Two chunks fill the way, the third waits there while the ring goes round.
+    // Two chunks fill the queue; the third waits there while the ring wraps around.
     for line in 0..3 {
         lock(&source).push(&fault(&line.to_string())).unwrap();
         tokio::time::sleep(2 * TICK).await;
@@ -165,7 +165,7 @@ async fn a_client_too_far_behind_is_closed() {
     assert_eq!(ids(&last), ["4"]);
 }
 
-/// Votes at the high rate, heads at the low one, through a ring of eight and four.
+/// High-rate votes and low-rate heads, through rings of eight and four.
 fn news() -> Arc<Mutex<Lines>> {
     Arc::new(Mutex::new(Lines::new(10, LIMITS)))
 }
@@ -191,7 +191,7 @@ async fn who_asks_for_heads_gets_no_votes_and_misses_none_for_them() {
         next(&mut body).await,
         "event: head\nid: a-3\ndata: {\"slot\":2}\n\n"
     );
-    // Twenty votes go round their ring; the head among them stays.
+    // Twenty votes wrap around their ring; the head among them stays.
     for _ in 0..20 {
         lock(&source).push("vote", "{}", true);
     }
@@ -294,7 +294,7 @@ async fn a_stream_ends_with_its_source_and_gives_its_place_back() {
     source.1.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(ids(&next(&mut body).await), ["2"]);
     assert!(body.next().await.is_none());
-    // Who comes after the end gets what there was.
+    // A client that connects after the end gets what there was.
     for (known, lines) in [(None, &["1", "2"][..]), (Some(1), &["2"]), (Some(2), &[])] {
         let mut late = follow_it(known);
         let mut text = String::new();

@@ -17,7 +17,8 @@ fn permute_compiled(states: &mut States) {
     super::permute::<Four>(states);
 }
 
-/// Private, and named by [`permute_compiled`] alone: code with a value of it runs where AVX2 is.
+/// Private and used only by [`permute_compiled`]: code that holds a value of it runs only where AVX2 is
+/// available.
 #[derive(Clone, Copy)]
 struct Four(__m256i);
 

@@ -41,7 +41,7 @@ fn below_compiled(
     let limit = _mm512_set1_epi16(limit as i16);
     let mut filled = 0;
     for rows in rows.chunks(8) {
-        // Words that were just stored by themselves could not be loaded as a vector without a wait.
+        // Words that were just stored one by one could not be loaded as a vector without a stall.
         let word = |k: usize| rows.get(k).map_or(0, |row| row[lane] as i64);
         let (a, b, c, d) = (word(0), word(1), word(2), word(3));
         let mut numbers = _mm512_set_epi64(word(7), word(6), word(5), word(4), d, c, b, a);
@@ -67,7 +67,8 @@ fn below_compiled(
     filled
 }
 
-/// Private, and named by [`permute_compiled`] alone: code with a value of it runs where AVX-512 is.
+/// Private and used only by [`permute_compiled`]: code that holds a value of it runs only where AVX-512 is
+/// available.
 #[derive(Clone, Copy)]
 struct Eight(__m512i);
 

@@ -1,9 +1,9 @@
-//! Bounds of values and limbs, kept beside them in builds with debug assertions.
+//! Bounds of values and limbs, tracked alongside them in builds with debug assertions.
 
-/// What is known of every coefficient in every lane, in builds with debug assertions.
+/// What is known about every coefficient in every lane, in builds with debug assertions.
 ///
-/// No function beside this module branches on a lane's value, so the bounds of one run are those of all
-/// runs: a debug build that passes once has checked every offset and every product for all inputs.
+/// No function outside this module branches on a lane's value, so the bounds of one run are those of all runs:
+/// a debug build that passes once has checked every offset and every product for all inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
     /// The value is not negative and at most this multiple of p.
@@ -74,7 +74,7 @@ impl Bound {
         }
     }
 
-    /// The bound of what is one or the other.
+    /// The bound of a value that is one or the other.
     #[inline(always)]
     pub(super) fn either(self, other: Bound) -> Bound {
         #[cfg(debug_assertions)]
@@ -111,7 +111,7 @@ impl Bound {
         }
         #[cfg(not(debug_assertions))]
         let _ = pairs;
-        // Eight steps of four terms a pair, and what the accumulator started from.
+        // Eight steps of four terms per pair, plus the initial value of the accumulator.
         Bound::new(2, 32 * K as u64 + 1)
     }
 }

@@ -6,10 +6,10 @@ use crate::vector::{LANES, LIMBS, Multiplier, Routine};
 
 /// (X, Y, Z) stands for (X/Z², Y/Z³).
 ///
-/// Formulas are incomplete, and the exceptions show: no point of either curve has order 2, so a
-/// doubling makes Z = 0 only from Z = 0, and an addition does if the operands have the same x or one
-/// has Z = 0. Z = 0 thus stays to the end of any chain of them, and a lane that ends with another Z has
-/// met no exception.
+/// Formulas are incomplete, but exceptions are detectable. No point of either curve has order 2, so a doubling
+/// gives Z = 0 only from Z = 0, and an addition gives it if the operands have the same x or one has Z = 0.
+/// Z = 0 thus persists to the end of any chain of them, and a lane that ends with another Z has met no
+/// exception.
 #[derive(Clone, Copy)]
 pub(super) struct Jacobian<M: Multiplier, const N: usize> {
     /// At most 20p.
@@ -67,7 +67,7 @@ impl<M: Multiplier, const N: usize> Routine for Add<'_, M, N> {
     }
 }
 
-/// The parameter x of the curve is -0xd201000000010000: bits below the uppermost one.
+/// The parameter x of the curve is -0xd201000000010000: the bits below its top bit.
 pub(super) const PARAMETER: u64 = 0xd201_0000_0001_0000;
 pub(super) const PARAMETER_BITS: u32 = 63;
 
@@ -114,7 +114,7 @@ const PSI_Y: [[u64; LIMBS]; 2] = [
     ]),
 ];
 
-/// The lanes of which something holds.
+/// Collects the lanes for which `holds` is true.
 pub(super) fn lanes(holds: impl Fn(usize) -> bool) -> u16 {
     (0..LANES).fold(0, |lanes, lane| lanes | u16::from(holds(lane)) << lane)
 }
@@ -151,7 +151,7 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
         self.z.m().run(Add(self, other))
     }
 
-    /// |x| times the point, x the parameter of the curve: 63 doublings, 5 additions.
+    /// |x| times the point, where x is the parameter of the curve: 63 doublings, 5 additions.
     #[inline(always)]
     pub(super) fn times_parameter(&self) -> Jacobian<M, N> {
         let mut sum = *self;
@@ -177,8 +177,8 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
     /// weights[i] times the point of lane i; weights are not 0 and have `bits` bits, an even number.
     ///
     /// An odd w is Σ d·4^i with odd digits from -3 to 3: d = (w mod 8) - 4 leaves (w - d)/4, which is odd
-    /// again. Multiples of a point of large order meet no exception on this way: before an addition the
-    /// sum is at least four times the point. An even weight is one less than an odd one.
+    /// again. Multiples of a point of large order meet no exception here: before an addition the sum is at
+    /// least four times the point. An even weight is one less than an odd one.
     #[inline(always)]
     pub(super) fn vartime_multiply(&self, weights: &[u128; LANES], bits: usize) -> Jacobian<M, N> {
         let mut double = *self;
@@ -205,7 +205,7 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
         sum.select(even, &sum.add(&self.neg()))
     }
 
-    /// Affine coordinates of the lanes with Z ≠ 0, and which lanes these are.
+    /// Affine coordinates of the lanes with Z ≠ 0, and the mask of these lanes.
     #[inline(always)]
     pub(super) fn affine<F: Coefficients<N>>(&self) -> (Element<M, N>, Element<M, N>, u16) {
         let m = self.z.m();
@@ -217,7 +217,7 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
         (x, y, !infinite)
     }
 
-    /// Lanes where this is the affine point (x, -y), and no exception was met on the way here.
+    /// Lanes where this is the affine point (x, -y), and no exception was met while computing it.
     #[inline(always)]
     fn equals_negative(&self, x: &Element<M, N>, y: &Element<M, N>) -> u16 {
         let zz = self.z.square().carry();
@@ -242,9 +242,9 @@ impl<M: Multiplier> Jacobian<M, 2> {
     }
 }
 
-/// Lanes whose point of the curve over Fp is in G1, except some for which the formulas do not hold:
-/// φ(P) = -[x²]P (Scott, "A note on group membership tests for G1, G2 and GT on BLS pairing-friendly
-/// curves", 2021).
+/// Lanes whose point of the curve over Fp is in G1, except some for which the formulas do not hold. The test is
+/// φ(P) = -[x²]P (Scott, "A note on group membership tests for G1, G2 and GT on BLS pairing-friendly curves",
+/// 2021).
 #[inline(always)]
 pub(super) fn in_g1<M: Multiplier>(x: &Element<M, 1>, y: &Element<M, 1>) -> u16 {
     let multiple = Jacobian::from_affine(x, y)
@@ -254,8 +254,8 @@ pub(super) fn in_g1<M: Multiplier>(x: &Element<M, 1>, y: &Element<M, 1>) -> u16 
     multiple.equals_negative(&x, y)
 }
 
-/// Lanes whose point of the curve over Fp2 is in G2, except some for which the formulas do not hold:
-/// ψ(P) = [x]P, and x is negative.
+/// Lanes whose point of the curve over Fp2 is in G2, except some for which the formulas do not hold. The test
+/// is ψ(P) = [x]P, and x is negative.
 #[inline(always)]
 pub(super) fn in_g2<M: Multiplier>(x: &Element<M, 2>, y: &Element<M, 2>) -> u16 {
     let point = Jacobian::from_affine(x, y);

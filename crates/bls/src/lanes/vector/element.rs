@@ -61,10 +61,10 @@ const ENTER: [u64; LIMBS] = split(&times_power_of_two([1, 0, 0, 0, 0, 0], 448));
 const LEAVE: [u64; LIMBS] = split(&times_power_of_two([1, 0, 0, 0, 0, 0], 384));
 /// Multiplying by one and dividing by 2^416 leaves Montgomery form.
 const INTEGER_ONE: [u64; LIMBS] = [1, 0, 0, 0, 0, 0, 0, 0];
-/// What is added to a number before it is subtracted from 0 inside a product over Fp2.
+/// Multiple of p added to a number before it is subtracted from 0 inside a product over Fp2.
 const NEGATION: u64 = 64;
 
-/// Sixteen integers of six words, limb-major.
+/// Transposes sixteen integers of six words, limb-major.
 #[inline(always)]
 fn load<M: Multiplier>(m: M, integers: &[[u64; 6]; LANES]) -> Fe<M> {
     let mut lines = [Line::ZERO; LANES];
@@ -86,7 +86,7 @@ fn store<M: Multiplier>(numbers: &Fe<M>) -> [[u64; 6]; LANES] {
 }
 
 impl<M: Multiplier, const N: usize> Wide<M, N> {
-    /// What computes with it.
+    /// The multiplier it computes with.
     #[inline(always)]
     pub(super) fn m(&self) -> M {
         self.c[0].m
@@ -126,7 +126,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
         out
     }
 
-    /// The same value as an operand of products.
+    /// Converts the same value to an operand of products.
     #[inline(always)]
     pub(super) fn carry(&self) -> Element<M, N> {
         let mut out = *self;
@@ -139,14 +139,14 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
 }
 
 impl<M: Multiplier, const N: usize> Element<M, N> {
-    /// Coefficients whose limbs are digits.
+    /// Builds an element from coefficients whose limbs are digits.
     #[inline(always)]
     fn from_digits(c: [Fe<M>; N], multiple: u64) -> Element<M, N> {
         let bound = Bound::new(multiple, 1);
         Element(Wide { c, bound })
     }
 
-    /// The same element in all lanes: coefficients in Montgomery form, below p.
+    /// Broadcasts one element to all lanes: coefficients in Montgomery form, below p.
     #[inline(always)]
     pub(super) fn broadcast(m: M, coefficients: &[[u64; LIMBS]; N]) -> Element<M, N> {
         let mut c = [Fe::zero(m); N];
@@ -170,13 +170,13 @@ impl<M: Multiplier, const N: usize> Element<M, N> {
         Element::from_digits([Fe::zero(m); N], 0)
     }
 
-    /// From integers below 2^384, one array of lanes per coefficient.
+    /// Converts integers below 2^384, one array of lanes per coefficient.
     #[inline(always)]
     pub(super) fn from_integers(m: M, integers: &[[[u64; 6]; LANES]; N]) -> Element<M, N> {
         Element::entered(m, integers, &FROM_INTEGER)
     }
 
-    /// From elements as blst keeps them.
+    /// Converts elements from blst's form.
     #[inline(always)]
     pub(super) fn enter<F: Coefficients<N>>(m: M, elements: &[F; LANES]) -> Element<M, N> {
         let mut integers = [[[0; 6]; LANES]; N];
@@ -199,7 +199,7 @@ impl<M: Multiplier, const N: usize> Element<M, N> {
         Element::from_digits(c, 2)
     }
 
-    /// As blst keeps them.
+    /// Converts to blst's form.
     #[inline(always)]
     pub(super) fn leave<F: Coefficients<N>>(&self) -> [F; LANES] {
         let mut integers = [[[0; 6]; LANES]; N];
@@ -213,13 +213,13 @@ impl<M: Multiplier, const N: usize> Element<M, N> {
         })
     }
 
-    /// The integers below p that the lanes stand for, in digits.
+    /// The integers below p that the lanes represent, in digits.
     #[inline(always)]
     pub(super) fn integers(&self) -> [Fe<M>; N] {
         self.reduced(&INTEGER_ONE)
     }
 
-    /// self · factor / 2^416, below p. A product is below 2p, which `reduce` asks for.
+    /// self · factor / 2^416, below p. A product is below 2p, as `reduce` requires.
     #[inline(always)]
     fn reduced(&self, factor: &[u64; LIMBS]) -> [Fe<M>; N] {
         let m = self.m();
@@ -253,7 +253,7 @@ impl<M: Multiplier, const N: usize> Element<M, N> {
         mask
     }
 
-    /// Lanes where both are equal; other is at most 64p.
+    /// Lanes where both are equal; `other` is at most 64p.
     #[inline(always)]
     pub(super) fn equals(&self, other: &Wide<M, N>) -> u16 {
         self.sub::<NEGATION>(other).carry().is_zero()
@@ -270,7 +270,7 @@ impl<M: Multiplier, const N: usize> Element<M, N> {
         out
     }
 
-    /// `-self`; it is at most K·p.
+    /// `-self`; self is at most K·p.
     #[inline(always)]
     pub(super) fn neg<const K: u64>(&self) -> Element<M, N> {
         Element::zero(self.m()).sub::<K>(self).carry()
@@ -360,10 +360,10 @@ const INVERSE_ROOT_BITS: usize = 379;
 /// Bits of a window.
 const WINDOW_BITS: usize = 5;
 
-/// The uppermost window of what is left of an exponent.
+/// The uppermost window of the remaining exponent.
 struct Window {
     bits: usize,
-    /// Half of the digit, which is odd; none for a zero.
+    /// Half of the digit, which is odd; `None` for a zero.
     odd: Option<usize>,
 }
 
@@ -402,8 +402,8 @@ impl<M: Multiplier> Element<M, 1> {
         Element::from_digits(c, 2)
     }
 
-    /// self^((p - 3)/4): the inverse of a square root where self is a square, with a sign; of a square
-    /// root of -self where it is not; and 0 for 0.
+    /// self^((p - 3)/4): the inverse of a square root, up to sign, if self is a square; the inverse of a square
+    /// root of -self if it is not; and 0 for 0.
     ///
     /// Sliding windows of five bits: 375 squarings and 82 products.
     #[inline(always)]
@@ -429,7 +429,7 @@ impl<M: Multiplier> Routine for InverseRoot<'_, M> {
             power = power.mul(&squared).carry();
             *odd = power.c[0];
         }
-        // Two buffers take turns, so that nothing is copied.
+        // Two buffers alternate, so that nothing is copied.
         let mut buffers = (Fe::zero(m), Fe::zero(m));
         let (mut power, mut next) = (&mut buffers.0, &mut buffers.1);
         let first = window(INVERSE_ROOT_BITS);

@@ -1,5 +1,5 @@
-//! From pairs of elements of Fp2 to points of G2: `map_to_curve` twice, addition and `clear_cofactor` of
-//! RFC 9380, suite `BLS12381G2_XMD:SHA-256_SSWU_RO_`.
+//! Maps pairs of elements of Fp2 to points of G2: `map_to_curve` twice, addition and `clear_cofactor` of RFC
+//! 9380, suite `BLS12381G2_XMD:SHA-256_SSWU_RO_`.
 
 use super::curve::Jacobian;
 use super::element::{Element, constant, negative, odd, small};
@@ -23,7 +23,7 @@ const ROOT_OF_MINUS_5: [[u64; LIMBS]; 1] = [constant([
 ])];
 /// -1.
 const MINUS_ONE: [[u64; LIMBS]; 1] = [constant(negative([1, 0, 0, 0, 0, 0]))];
-/// 6 - 6·u: minus the x of the points of order 3 that the isogeny takes to the identity.
+/// 6 - 6·u: minus the x of the points of order 3 that the isogeny maps to the identity.
 const MINUS_KERNEL: [[u64; LIMBS]; 2] = [small(6), constant(negative([6, 0, 0, 0, 0, 0]))];
 /// 48·u and 16·(1 + u), the coefficients of Vélu's formulas.
 const VELU_V: [[u64; LIMBS]; 2] = [[0; LIMBS], small(48)];
@@ -49,16 +49,16 @@ impl<M: Multiplier> Element<M, 2> {
     }
 }
 
-/// The simplified map of Shallue, van de Woestijne and Ulas, to affine points of y² = x³ + A·x + B; and
-/// the lanes where that holds, which are all but those of u = 0 and a few more.
+/// The simplified map of Shallue, van de Woestijne and Ulas, to affine points of y² = x³ + A·x + B, and the
+/// lanes where the result is valid: all but those of u = 0 and a few more.
 ///
-/// One exponentiation decides whether g(x1) = U/V is a square and gives 1/V as well as the root of its
-/// norm, one makes the root. n = N(U)·N(V), r = n^((p-3)/4), c = r·n, χ = c·r = ±1:
+/// One exponentiation decides whether g(x1) = U/V is a square and yields both 1/V and the root of its norm; a
+/// second one computes the root. n = N(U)·N(V), r = n^((p-3)/4), c = r·n, χ = c·r = ±1:
 ///
 /// - 1/N(V) = χ·r²·N(U), and 1/V = conj(V)/N(V);
 /// - s = c/N(V) has s² = χ·N(g(x1));
-/// - χ = 1: y = √g(x1), from s. χ = -1: Z·g(x1) is a square, of norm 5·N(g(x1)), whose root is √-5·s;
-///   and g(Z·u²·x1) = (Z·u²)³·g(x1) gives y = Z·u²·u·√(Z·g(x1)).
+/// - χ = 1: y = √g(x1), from s. χ = -1: Z·g(x1) is a square, of norm 5·N(g(x1)), whose root is √-5·s; and
+///   g(Z·u²·x1) = (Z·u²)³·g(x1) gives y = Z·u²·u·√(Z·g(x1)).
 struct MapToIsogenous<'a, M: Multiplier>(&'a Element<M, 2>);
 
 impl<M: Multiplier> Routine for MapToIsogenous<'_, M> {
@@ -120,8 +120,8 @@ impl<M: Multiplier> Jacobian<M, 2> {
     ///
     /// d = x + 6 - 6u; x' = (x + 48u/d + 16(1+u)/d²)/9; y' = -y·(1 - 48u/d² - 32(1+u)/d³)/27.
     ///
-    /// Its kernel has no rational point but the identity, so d ≠ 0. The constants of RFC 9380, appendix
-    /// E.3, are the coefficients of these fractions.
+    /// Its kernel has no rational point except the identity, so d ≠ 0. The constants of RFC 9380, appendix E.3,
+    /// are the coefficients of these fractions.
     #[inline(always)]
     fn isogeny(&self) -> Jacobian<M, 2> {
         let m = self.z.m();
@@ -140,7 +140,7 @@ impl<M: Multiplier> Jacobian<M, 2> {
             .mul(&d)
             .carry();
         let u = zzzzzz.mul(&Element::broadcast(m, &VELU_U)).carry();
-        // λ³ is negative: so is this factor.
+        // λ³ is negative, and so is this factor.
         let y = v.add(&u.shl::<1>()).sub::<2>(&dd.mul(&d)).carry();
         let zd = self.z.mul(&d);
         Jacobian {
@@ -169,8 +169,8 @@ impl<M: Multiplier> Jacobian<M, 2> {
     }
 }
 
-/// The points behind sixteen pairs (u0, u1), and the lanes where they are right: all for which no
-/// exceptional case was met, which nobody can cause by choosing messages.
+/// The points for sixteen pairs (u0, u1), and the lanes where they are correct: all where no exceptional case
+/// was met. Choosing messages cannot cause such a case.
 #[inline(always)]
 pub(super) fn map<M: Multiplier>(u: &[Element<M, 2>; 2]) -> (Element<M, 2>, Element<M, 2>, u16) {
     let (p, p_good) = u[0].m().run(MapToIsogenous(&u[0]));

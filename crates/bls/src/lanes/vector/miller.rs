@@ -1,26 +1,26 @@
 //! Sixteen Miller loops at once, and as many blocks of sixteen as a chunk has under one accumulator.
 //!
-//! The loop for |x| of the optimal ate pairing, in affine coordinates (Costello, Lange, Naehrig, "Faster pairing
-//! computations on curves with high-degree twists", PKC 2010, has the twist and the lines; Lauter, Montgomery,
-//! Naehrig, "An analysis of affine coordinates for pairing computation", Pairing 2010, has why many pairs are
-//! better off with them): one inversion a step serves all pairs of a chunk, and the line through points of
-//! known slope is cheap to make and has a coefficient that is 1.
+//! The loop for |x| of the optimal ate pairing, in affine coordinates. Costello, Lange, Naehrig, "Faster
+//! pairing computations on curves with high-degree twists", PKC 2010, describe the twist and the lines. Lauter,
+//! Montgomery, Naehrig, "An analysis of affine coordinates for pairing computation", Pairing 2010, explain why
+//! affine coordinates suit many pairs: one inversion per step serves all pairs of a chunk, and the line through
+//! points of known slope is cheap to compute and has a coefficient that is 1.
 //!
 //! **The line.** (x, y) on the twist y² = x³ + 4ξ stands for (x/w², y/w³), w⁶ = ξ = 1 + u. Let λ be a slope on
 //! the twist and ν = λ·x - y for a point of the line. Its value at (X, Y) in G1, over Y, is
 //!
 //! > 1 - λ·(X/Y)·w⁵/ξ + ν·(1/Y)·w³/ξ.
 //!
-//! The points (t²·x, t³·y) have slopes t·λ and t³·ν, and the formulas of tangents and chords do not know the
-//! constant of the curve. So with t = -X/(Y·ξ) the line is 1 + λ·w⁵ + b·w³ with b = u·c·ν, c = -2·Y²/X³: the
-//! point of the twist is scaled once, and a slope needs no multiplication to be a coefficient. What
-//! was left out, powers of ξ and elements of Fp, the final exponentiation takes to 1.
+//! The points (t²·x, t³·y) have slopes t·λ and t³·ν, and the formulas of tangents and chords do not depend on
+//! the constant of the curve. So with t = -X/(Y·ξ) the line is 1 + λ·w⁵ + b·w³ with b = u·c·ν, c = -2·Y²/X³:
+//! the point of the twist is scaled once, and a slope becomes a coefficient without a multiplication. The
+//! factors left out, powers of ξ and elements of Fp, are taken to 1 by the final exponentiation.
 //!
-//! **Why it is exact.** Each formula divides once, and holds where the denominator is not 0. Multiples kQ that the
-//! loop meets have 1 <= k < |x| < r, and it adds Q only to those with k > 1. So for points of order r none is the
-//! identity, 2y ≠ 0, and kQ and Q have different x; X = 0 only for points of order 3 on E(Fp), Y = 0 for
-//! none. All denominators are inverted in one product, which is 0 if one of them is: then nothing is returned,
-//! and blst computes the product of these points.
+//! **Why it is exact.** Each formula divides once, and holds if the denominator is not 0. Multiples kQ that the
+//! loop meets have 1 <= k < |x| < r, and it adds Q only to those with k > 1. So for points of order r none is
+//! the identity, 2y ≠ 0, and kQ and Q have different x; X = 0 only for points of order 3 on E(Fp), Y = 0 for
+//! none. All denominators are inverted in one product, which is 0 if one of them is. In that case nothing is
+//! returned, and blst computes the product of these points.
 
 use super::coordinates;
 use super::curve::{PARAMETER, PARAMETER_BITS};
@@ -51,16 +51,16 @@ struct Point<M: Multiplier> {
     y: Element<M, 2>,
 }
 
-/// What a step adds to the points.
+/// The summand of a step.
 #[derive(Clone, Copy)]
 enum Step {
-    /// Themselves.
+    /// The points themselves.
     Double,
     /// The points of the pairs.
     Add,
 }
 
-/// What is kept of sixteen pairs.
+/// State of sixteen pairs.
 struct Block<M: Multiplier> {
     /// The points of the pairs, scaled.
     q: Point<M>,
@@ -70,9 +70,9 @@ struct Block<M: Multiplier> {
     c: Element<M, 1>,
     /// Lanes that count.
     live: u16,
-    /// What is inverted in this step.
+    /// The value inverted in this step.
     norm: Element<M, 1>,
-    /// The product of that of all blocks before.
+    /// The product of the norms of all previous blocks.
     before: Element<M, 1>,
 }
 
@@ -131,7 +131,7 @@ impl<M: Multiplier> Routine for Enter<'_, M> {
     }
 }
 
-/// Scales the points of a block: from 1/(X·Y) of its points in G1.
+/// Scales the points of a block, given 1/(X·Y) of its points in G1.
 struct Scale<'a, M: Multiplier> {
     block: &'a mut Block<M>,
     coordinates: &'a Coordinates<M>,
@@ -172,7 +172,7 @@ impl<M: Multiplier> Routine for Scale<'_, M> {
     }
 }
 
-/// The product of the norms of a block's denominators with those before it.
+/// Multiplies the norms of a block's denominators with those before it.
 struct Collect<'a, M: Multiplier>(&'a mut Block<M>, &'a Element<M, 1>, Step);
 
 impl<M: Multiplier> Routine for Collect<'_, M> {
@@ -187,8 +187,8 @@ impl<M: Multiplier> Routine for Collect<'_, M> {
     }
 }
 
-/// Takes the points of a block on by a step and multiplies their lines into f. From the inverse of the product of
-/// all norms up to this block's to that without it.
+/// Advances the points of a block by one step and multiplies their lines into f. Turns the inverse of the
+/// product of all norms up to this block into the inverse without this block.
 struct Advance<'a, M: Multiplier> {
     block: &'a mut Block<M>,
     step: Step,
@@ -219,7 +219,8 @@ impl<M: Multiplier> Routine for Advance<'_, M> {
             Step::Double => &block.t.x,
             Step::Add => &block.q.x,
         };
-        // Products with one take -x and -y in: as terms that are added to the products they would grow with each step.
+        // Products with one include -x and -y: as separate terms added to the products they would grow with
+        // each step.
         let x = block.t.x.add(other).carry().neg::<4>();
         let x = slope.square_and(&x).carry();
         let a = Factor::new::<2>(slope);
@@ -248,7 +249,7 @@ struct Accumulator<M: Multiplier> {
 }
 
 impl<M: Multiplier> Accumulator<M> {
-    /// The value and where the next one goes, which counts from now on.
+    /// The value, and the buffer for the next one, which becomes current.
     fn turn(&mut self) -> (&Fp12<M>, &mut Fp12<M>) {
         self.current ^= 1;
         let [a, b] = &mut self.buffers;
@@ -259,9 +260,9 @@ impl<M: Multiplier> Accumulator<M> {
     }
 }
 
-/// The products of sixteen lanes of Miller loops, conjugates of those of blst up to what the final exponentiation
-/// takes to 1; none where a denominator was 0. Blocks are pairs and which lanes of them count. Under a task that
-/// was asked to end it is any value.
+/// The products of sixteen lanes of Miller loops, conjugates of blst's up to factors that the final
+/// exponentiation takes to 1; `None` if a denominator was 0. Blocks consist of pairs and the lanes of them that
+/// count. If the task was asked to stop, the value is arbitrary.
 pub(in crate::lanes) struct MillerLoops<'a, M> {
     pub(in crate::lanes) m: M,
     pub(in crate::lanes) exec: Exec<'a>,
@@ -306,7 +307,7 @@ impl<M: Multiplier> Routine for MillerLoops<'_, M> {
             current: 0,
         };
         for bit in (0..PARAMETER_BITS).rev() {
-            // A step of all blocks takes a millisecond at most.
+            // A step of all blocks takes at most a millisecond.
             if exec.stopped() {
                 break;
             }

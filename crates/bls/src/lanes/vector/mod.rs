@@ -1,10 +1,10 @@
 //! Sixteen lanes, with any multiplier.
 //!
-//! The lanes never refuse: what they accept they have checked themselves, and where a check fails, or an
-//! exceptional case of a formula was met, the caller asks blst. So wrong arithmetic here could not
-//! turn a point away, and a verdict "no" is always blst's. But for Miller loops, whose product nothing but another
-//! computation could check: see [`miller`].
-// Limbs, lanes and coefficients of several operands are walked through by one index.
+//! The lanes never reject. They check whatever they accept, and if a check fails, or a formula met an
+//! exceptional case, the caller asks blst. So wrong arithmetic here cannot reject a point, and a negative
+//! verdict is always blst's. Miller loops are the exception, because only another computation could check their
+//! product: see [`miller`].
+// Limbs, lanes and coefficients of several operands are traversed with one index.
 #![allow(clippy::needless_range_loop)]
 
 mod bound;
@@ -26,7 +26,7 @@ use crate::sums::vector::convert::Coefficients;
 use crate::vector::{LANES, Multiplier, Routine};
 use element::Element;
 
-/// Lanes that ask for the larger y.
+/// Lanes that request the larger y.
 fn larger(forms: &[Compressed; LANES]) -> u16 {
     let bit = |lane: usize| u16::from(forms[lane].larger) << lane;
     (0..LANES).fold(0, |lanes, lane| lanes | bit(lane))
@@ -51,7 +51,7 @@ fn coordinates<M: Multiplier, F: Coefficients<N>, const N: usize>(
     (Element::enter(m, &x), Element::enter(m, &y))
 }
 
-/// Sixteen points of E(Fp) from their compressed forms, and the lanes that are right.
+/// Sixteen points of E(Fp) from their compressed forms, and the lanes that are correct.
 pub(super) struct DecompressG1<'a, M>(pub(super) M, pub(super) &'a [Compressed; LANES]);
 
 impl<M: Multiplier> Routine for DecompressG1<'_, M> {
@@ -70,7 +70,7 @@ impl<M: Multiplier> Routine for DecompressG1<'_, M> {
     }
 }
 
-/// Sixteen points of E'(Fp2) from their compressed forms, and the lanes that are right.
+/// Sixteen points of E'(Fp2) from their compressed forms, and the lanes that are correct.
 pub(super) struct DecompressG2<'a, M>(pub(super) M, pub(super) &'a [Compressed; LANES]);
 
 impl<M: Multiplier> Routine for DecompressG2<'_, M> {
@@ -91,7 +91,7 @@ impl<M: Multiplier> Routine for DecompressG2<'_, M> {
     }
 }
 
-/// Lanes whose point of E(Fp) is in G1; the others may be.
+/// Lanes whose point of E(Fp) is in G1; other lanes may be in it too.
 pub(super) struct InG1<'a, M>(pub(super) M, pub(super) &'a [G1Affine; LANES]);
 
 impl<M: Multiplier> Routine for InG1<'_, M> {
@@ -104,7 +104,7 @@ impl<M: Multiplier> Routine for InG1<'_, M> {
     }
 }
 
-/// Lanes whose point of E'(Fp2) is in G2; the others may be.
+/// Lanes whose point of E'(Fp2) is in G2; other lanes may be in it too.
 pub(super) struct InG2<'a, M>(pub(super) M, pub(super) &'a [G2Affine; LANES]);
 
 impl<M: Multiplier> Routine for InG2<'_, M> {
@@ -117,7 +117,7 @@ impl<M: Multiplier> Routine for InG2<'_, M> {
     }
 }
 
-/// The points of G2 behind the four integers of each of sixteen messages, and the lanes that are right.
+/// The points of G2 for the four integers of each of sixteen messages, and the lanes that are correct.
 pub(super) struct HashToG2<'a, M>(pub(super) M, pub(super) &'a [[WideInteger; 4]; LANES]);
 
 impl<M: Multiplier> Routine for HashToG2<'_, M> {
@@ -144,8 +144,8 @@ impl<M: Multiplier> Routine for HashToG2<'_, M> {
     }
 }
 
-/// weights[i] · points[i], and the lanes that are right: all if the points have prime order. Weights are
-/// not 0 and have `bits` bits, an even number.
+/// weights[i] · points[i], and the lanes that are correct: all if the points have prime order. Weights are not
+/// 0 and have `bits` bits, an even number.
 pub(super) struct Multiply<'a, M, F, const N: usize> {
     pub(super) m: M,
     pub(super) points: &'a [Affine<F>; LANES],
@@ -166,8 +166,8 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for Multiply<'_,
     }
 }
 
-/// Multiples of sixteen points of G2 by scalars of 32 little-endian bytes, and the lanes that are right:
-/// all but those of a scalar above the group order, or of few and small digits.
+/// Multiples of sixteen points of G2 by scalars of 32 little-endian bytes, and the lanes that are correct: all
+/// but those with a scalar above the group order, or with few and small digits.
 pub(super) struct TimesScalars<'a, M> {
     pub(super) m: M,
     pub(super) points: &'a [G2Affine; LANES],

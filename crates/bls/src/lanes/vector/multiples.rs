@@ -3,8 +3,8 @@
 use super::curve::{Jacobian, PARAMETER, lanes};
 use crate::vector::{LANES, Multiplier};
 
-/// Digits of a scalar of 32 little-endian bytes in base |x|, the least significant first; none unless
-/// four of them hold it, as they do every number below the order r = x⁴ - x² + 1.
+/// Digits of a scalar of 32 little-endian bytes in base |x|, least significant first; `None` unless four digits
+/// suffice, as they do for every number below the order r = x⁴ - x² + 1.
 pub(super) fn digits(scalar: &[u8; 32]) -> Option<[u64; 4]> {
     let mut words = [0u64; 4];
     for (word, bytes) in words.iter_mut().zip(scalar.chunks_exact(8)) {
@@ -28,18 +28,18 @@ pub(super) fn digits(scalar: &[u8; 32]) -> Option<[u64; 4]> {
 impl<M: Multiplier> Jacobian<M, 2> {
     /// Σ digits[lane][i]·|x|^i times the point of each lane, which has prime order.
     ///
-    /// |x|·P = -ψ(P), so that the four digits are multipliers of four known points, of 64 bits each. An
-    /// odd one is Σ d·2^j over j < 64 with every d = ±1: the uppermost d is 1, and any other says bit
-    /// j + 1. So a step is one doubling and one addition of Q0 ± Q1 ± Q2 ± Q3 or its negative
-    /// (Faz-Hernández, Longa and Sánchez, "Efficient and secure algorithms for GLV-based scalar
-    /// multiplication", 2015, without what hides the scalar). An even digit is one less than an odd one.
+    /// |x|·P = -ψ(P), so the four digits are multipliers of four known points, of 64 bits each. An
+    /// odd one is Σ d·2^j over j < 64 with every d = ±1: the uppermost d is 1, and any other d is given by bit
+    /// j + 1. So a step is one doubling and one addition of Q0 ± Q1 ± Q2 ± Q3 or its negative (Faz-Hernández,
+    /// Longa and Sánchez, "Efficient and secure algorithms for GLV-based scalar multiplication", 2015, without
+    /// the parts that hide the scalar). An even digit is one less than an odd one.
     #[inline(always)]
     pub(super) fn vartime_times_digits(&self, digits: &[[u64; 4]; LANES]) -> Jacobian<M, 2> {
         let (one, two) = (self.psi(), self.psi().psi());
         let q = [*self, one.neg(), two, two.psi().neg()];
         let low = [q[0].add(&q[1]), q[0].add(&q[1].neg())];
         let high = [q[2].add(&q[3]), q[2].add(&q[3].neg())];
-        // Bit i - 1 of the index says that Qi is subtracted.
+        // Bit i - 1 of the index means that Qi is subtracted.
         let table: [Jacobian<M, 2>; 8] = core::array::from_fn(|index| {
             let high = high[(index >> 1 ^ index >> 2) & 1];
             let high = if index & 2 == 0 { high } else { high.neg() };

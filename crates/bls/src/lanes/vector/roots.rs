@@ -1,4 +1,4 @@
-//! Inverses, square roots over Fp2, and the points behind compressed forms.
+//! Inverses, square roots over Fp2, and the decompression of points.
 
 use super::element::{Element, above_half, small};
 use crate::sums::vector::convert::Coefficients;
@@ -10,9 +10,10 @@ const B1: [[u64; LIMBS]; 1] = [small(4)];
 const B2: [[u64; LIMBS]; 2] = [small(4); 2];
 
 impl<M: Multiplier, const N: usize> Element<M, N> {
-    /// The inverses of all lanes, and whether none of them is 0; if one is, anything.
+    /// The inverses of all lanes, and whether none of them is 0. If one is, the inverses are arbitrary.
     ///
-    /// blst inverts the product of the lanes: a power in lanes would cost as much as a hundred of these.
+    /// blst inverts the product of the lanes: an exponentiation in lanes would cost as much as a hundred such
+    /// inversions.
     #[inline(always)]
     pub(super) fn inverse<F: Coefficients<N>>(&self) -> (Element<M, N>, bool) {
         let lanes = self.leave::<F>();
@@ -39,8 +40,8 @@ impl<M: Multiplier> Element<M, 2> {
         c0.square().add(&c1.square()).carry()
     }
 
-    /// A square root of self, given one of its norm, in the lanes where there is one and
-    /// self[0] + root ≠ 0; anything elsewhere. Whoever needs to know squares the result.
+    /// A square root of self, given one of its norm, in the lanes that have one and where self[0] + root ≠ 0;
+    /// arbitrary elsewhere. Callers that need to know square the result.
     ///
     /// With s² = c0² + c1², t = (c0 + s)/2 and t' = (c0 - s)/2 have t·t' = -c1²/4, so one of them is a
     /// square. Let T = 4t, r = T^((p-3)/4) and so r²·T = χ(t). If t is a square, √t = r·T/2 = r·(c0 + s)
@@ -74,8 +75,8 @@ pub(super) fn decompress_g1<M: Multiplier>(x: &Element<M, 1>, larger: u16) -> (E
     (y.select(flip, &y.neg::<4>()), good)
 }
 
-/// y of sixteen points of E'(Fp2), and lanes where x³ + 4(1 + u) is a square: all but some of those
-/// where it is in Fp.
+/// y of sixteen points of E'(Fp2), and lanes where x³ + 4(1 + u) is a square: all but some of those where it is
+/// in Fp.
 #[inline(always)]
 pub(super) fn decompress_g2<M: Multiplier>(x: &Element<M, 2>, larger: u16) -> (Element<M, 2>, u16) {
     let right = x

@@ -1,4 +1,4 @@
-//! Elements, maps and points in lanes against blst's, exceptional cases included.
+//! Compares elements, maps and points in lanes with blst's, including exceptional cases.
 
 use super::*;
 use crate::blst_ffi::curve::CurveField;
@@ -51,8 +51,8 @@ impl<M: Multiplier> Routine for Arithmetic<'_, M> {
         assert_eq!(x.is_one(), lanes(&|i| a[i] == Fp2::ONE));
         assert_eq!(x.equals(&y), lanes(&|i| a[i] == b[i]));
 
-        // Roots of squares come back up to the sign; so do those of -1 times a square, whose norm is the
-        // same. Not so where the radicand is in Fp and its root is not.
+        // Roots of squares are recovered up to sign, and so are those of -1 times a square, whose norm is the
+        // same. This fails where the radicand is in Fp and its root is not.
         for radicand in [x.square().carry(), x.square().carry().neg::<4>()] {
             let norm = radicand.norm();
             let norm_root = norm.inverse_root().mul(&norm).carry();
@@ -86,7 +86,7 @@ impl<M: Multiplier> Routine for Map<'_, M> {
     }
 }
 
-/// Lanes with u = 0, or with equal or opposite u, meet an exception; they must say so.
+/// Lanes with u = 0, or with equal or opposite u, meet an exception and must report it.
 fn check_maps<M: Multiplier>(m: M) {
     let (mut u, mut v) = (elements(1), elements(70));
     (u[3], u[4], u[5]) = (v[3], v[4].neg(), Fp2::ZERO);
@@ -115,7 +115,7 @@ fn maps_equal_blst_s_or_report_their_exception() {
     with_each_multiplier!(m => check_maps(m));
 }
 
-/// No point of the subgroup is asked about twice, so that the lanes save what they should.
+/// No point of the subgroup is left to blst as well, so that the lanes save the intended work.
 fn check_groups<M: Multiplier>(m: M) {
     let (g1, g2) = (G1Affine::generator(), G2Affine::generator());
     let many = |k: usize| (Fp::sum_naive(&vec![g1; k]), Fp2::sum_naive(&vec![g2; k]));

@@ -1,7 +1,7 @@
-//! Sixteen elements of Fp12, as the Miller loop multiplies them.
+//! Sixteen elements of Fp12, in the form in which the Miller loop multiplies them.
 //!
-//! Fp12 = Fp2\[w\] with w⁶ = ξ = 1 + u, kept by powers of w. Products are sums of products over Fp2 with one
-//! reduction a coefficient: what Karatsuba's method saves in multiplications here, it would take in
+//! Fp12 = Fp2\[w\] with w⁶ = ξ = 1 + u, stored by powers of w. Products are sums of products over Fp2 with one
+//! reduction per coefficient: the multiplications that Karatsuba's method saves would be spent here on
 //! reductions, additions and carries.
 
 use super::bound::Bound;
@@ -11,11 +11,11 @@ use crate::blst_ffi::field::{Field, Fp2};
 use crate::blst_ffi::pairing::Miller;
 use crate::vector::{Fe, LANES, Multiplier, Routine, WIDE};
 
-/// Coefficients of an element of Fp12 are at most this multiple of p: 8 after a square, and two more for each line
-/// by which it was multiplied since; between two squares a block of lanes has two lines at most.
+/// Coefficients of an element of Fp12 are at most this multiple of p: 8 after a square, plus two for each line
+/// multiplied in since. Between two squares a block of lanes has at most two lines.
 const COEFFICIENT: u64 = 8 + 4 * BLOCKS_MAX as u64;
 
-/// An element of Fp2 and minus its second coefficient: a factor of sums of products.
+/// An element of Fp2 and minus its second coefficient: a factor in sums of products.
 pub(super) struct Factor<M: Multiplier>(Element<M, 2>, Element<M, 1>);
 
 impl<M: Multiplier> Factor<M> {
@@ -38,7 +38,7 @@ impl<M: Multiplier> Factor<M> {
         Wide { c, bound }
     }
 
-    /// a·x + y over Fp2, below 2p whatever y is.
+    /// a·x + y over Fp2, below 2p for any y.
     #[inline(always)]
     pub(super) fn times_and(&self, x: &Element<M, 2>, y: &Element<M, 2>) -> Wide<M, 2> {
         let m = x.m();
@@ -53,7 +53,7 @@ impl<M: Multiplier> Factor<M> {
         Wide { c, bound }
     }
 
-    /// a·x + b·y over Fp2, with one reduction a coefficient: below 2p.
+    /// a·x + b·y over Fp2, with one reduction per coefficient: below 2p.
     #[inline(always)]
     fn sum_of_two([(a, x), (b, y)]: [(&Factor<M>, &Element<M, 2>); 2]) -> Wide<M, 2> {
         let m = x.m();
@@ -67,7 +67,7 @@ impl<M: Multiplier> Factor<M> {
         Wide { c, bound }
     }
 
-    /// a·x + b·y + d·z over Fp2, as [`Factor::sum_of_two`].
+    /// a·x + b·y + d·z over Fp2, like [`Factor::sum_of_two`].
     #[inline(always)]
     fn sum_of_three([(a, x), (b, y), (d, z)]: [(&Factor<M>, &Element<M, 2>); 3]) -> Wide<M, 2> {
         let m = x.m();
@@ -109,7 +109,7 @@ impl<M: Multiplier> Element<M, 2> {
         Element::from_halves(&c0.sub::<K>(&c1).carry(), &c0.add(&c1).carry())
     }
 
-    /// self² + other, below 2p whatever the other is; self is at most 2p.
+    /// self² + other, below 2p for any `other`; self is at most 2p.
     #[inline(always)]
     pub(super) fn square_and(&self, other: &Element<M, 2>) -> Wide<M, 2> {
         let m = self.m();
@@ -138,11 +138,11 @@ impl<M: Multiplier> Element<M, 2> {
     }
 }
 
-/// A line, 1 + b·w³ + a·w⁵, as what multiplies an element.
+/// A line, 1 + b·w³ + a·w⁵, in the form used to multiply an element.
 pub(super) struct Line<M: Multiplier> {
     a: Factor<M>,
     b: Factor<M>,
-    /// ξ·a and ξ·b: the powers that pass w⁵ come back as these.
+    /// ξ·a and ξ·b: the coefficients of powers that wrap around past w⁵.
     wrapped_a: Factor<M>,
     wrapped_b: Factor<M>,
 }
@@ -191,7 +191,7 @@ impl<M: Multiplier> Fp12<M> {
         self.0[0].m().run(Square(self, out));
     }
 
-    /// The lanes as blst keeps them.
+    /// Converts the lanes to blst's form.
     #[inline(always)]
     pub(super) fn leave(&self) -> [Miller; LANES] {
         let mut coefficients = [[Fp2::ZERO; LANES]; 6];
@@ -206,8 +206,8 @@ impl<M: Multiplier> Fp12<M> {
 
 /// See [`Fp12::square`].
 ///
-/// g + h·w with g and h in Fp6 = Fp2\[v\], v = w² (O. Chung and M. A. Hasan's complex squaring): with t = g·h it
-/// is (g + h)·(g + v·h) - t - v·t + 2t·w.
+/// g + h·w with g and h in Fp6 = Fp2\[v\], v = w² (O. Chung and M. A. Hasan's complex squaring): with t = g·h
+/// the square is (g + h)·(g + v·h) - t - v·t + 2t·w.
 struct Square<'a, M: Multiplier>(&'a Fp12<M>, &'a mut Fp12<M>);
 
 impl<M: Multiplier> Routine for Square<'_, M> {
@@ -216,7 +216,7 @@ impl<M: Multiplier> Routine for Square<'_, M> {
     #[inline(always)]
     fn run(self) {
         let Square(Fp12(f), Fp12(out)) = self;
-        // In loops: a closure that is given to the standard library is not compiled for the instruction set.
+        // Written as loops: a closure passed to the standard library is not compiled for the instruction set.
         let (g, h) = ([f[0], f[2], f[4]], [f[1], f[3], f[5]]);
         let (mut sum, mut shifted) = (g, g);
         for k in 0..3 {
@@ -238,7 +238,7 @@ impl<M: Multiplier> Routine for Square<'_, M> {
     }
 }
 
-/// x · y in Fp6; x is at most two coefficients of an element of Fp12.
+/// x · y in Fp6; x is at most the sum of two coefficients of an element of Fp12.
 #[inline(always)]
 fn multiply_fp6<M: Multiplier>(x: &[Element<M, 2>; 3], y: &[Element<M, 2>; 3]) -> [Wide<M, 2>; 3] {
     let wrapped1 = Factor::new::<{ 4 * COEFFICIENT }>(x[1].times_xi::<{ 2 * COEFFICIENT }>());

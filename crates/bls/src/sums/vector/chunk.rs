@@ -1,4 +1,4 @@
-//! One chunk of segments: level after level, to its sums.
+//! Reduces one chunk of segments to its sums, level by level.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -9,13 +9,13 @@ use super::rows::{LaneGroup, Row};
 use super::{Point, Scratch};
 use crate::vector::{LANES, Multiplier, Routine};
 
-/// Rows of sixteen pairs whose sums of level 0 share an inversion: 4,096 points of G1 are 512 KiB.
+/// Rows of sixteen pairs whose level 0 sums share an inversion: 4,096 points of G1 are 512 KiB.
 const BLOCK_ROWS: usize = 128;
-/// Rows of sixteen pairs that are fetched ahead of their use.
+/// Number of rows of sixteen pairs to prefetch.
 const PREFETCH_ROWS: usize = 2;
 
 impl<M: Multiplier, const N: usize> Scratch<M, N> {
-    /// Adds up the segments of `groups`: the sums end in each group's first slot.
+    /// Sums the segments of `groups`; the sums end up in each group's first slot.
     #[inline(always)]
     fn chunk<F: Coefficients<N>>(&mut self, m: M, rows: &[Row<'_, N>]) {
         let slots = rows.len();
@@ -49,8 +49,8 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         }
     }
 
-    /// Level 0: operands come from the table. Blocks of rows are small enough that the points of pass 1
-    /// are still in the second-level cache for pass 2.
+    /// Level 0: operands come from the table. Blocks of rows are small enough that the points of pass 1 are
+    /// still in the second-level cache for pass 2.
     #[inline(always)]
     fn level_zero<F: Coefficients<N>>(
         &mut self,
@@ -69,10 +69,10 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         }
     }
 
-    /// Pass 1 of level 0: the denominators of a block of rows; their product is returned.
+    /// Pass 1 of level 0: computes the denominators of a block of rows and returns their product.
     ///
-    /// Coordinates are canonical here: operands of equal x show in their lowest limbs, and the product
-    /// is never 0.
+    /// Coordinates are canonical here, so operands of equal x are visible in their lowest limbs, and the
+    /// product is never 0.
     #[inline(always)]
     fn gather_denominators(
         &mut self,
@@ -90,8 +90,8 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         let mut product = Narrow::one(m);
         for a in block {
             let (row, slot, pair) = (&rows[a], &mut slots[a], &mut pairs[a]);
-            // Half of the lines before the gather and half behind: the processor has some sixteen
-            // misses in flight, and waits if asked for more.
+            // Half of the lines before the gather and half after it: the processor has some sixteen misses in
+            // flight, and stalls on more.
             let ahead = rows.get(a + PREFETCH_ROWS);
             if let Some(row) = ahead {
                 row.prefetch_x(m, 0);
@@ -165,8 +165,8 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         }
     }
 
-    /// Pass 1 of a level above 0: the denominators of all pairs, whose number is returned, and their
-    /// product. That is 0 in some lane if operands have equal x there.
+    /// Pass 1 of a level above 0: computes the denominators of all pairs, and returns the number of pairs and
+    /// the product. The product is 0 in a lane where operands have equal x.
     #[inline(always)]
     fn forward(
         &mut self,
@@ -231,7 +231,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         }
     }
 
-    /// An odd row out keeps to the bounds on limbs, too.
+    /// An odd row out respects the bounds on limbs, too.
     #[inline(always)]
     fn carry_tail(&mut self, group: &LaneGroup, level: usize) {
         let rows = group.longest.div_ceil(1 << level);
@@ -241,7 +241,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         }
     }
 
-    /// Writes the sums of the groups, canonical, to the places of their segments.
+    /// Writes the canonical sums of the groups to the slots of their segments.
     #[inline(always)]
     fn write(&self, out: &mut [Point<N>]) {
         for group in &self.groups {
@@ -261,7 +261,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
     }
 }
 
-/// One chunk: rows of pairs, which groups describe, to sums.
+/// One chunk, from rows of pairs, described by groups, to sums.
 pub(super) struct Chunk<'a, 'r, M: Multiplier, F, const N: usize> {
     pub(super) m: M,
     pub(super) scratch: &'a mut Scratch<M, N>,
@@ -280,8 +280,8 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for Chunk<'_, '_
     }
 }
 
-/// Finds the pairs whose operands have equal x, gives them the denominators of their case, and
-/// multiplies again: rare, and so not inlined.
+/// Finds the pairs whose operands have equal x, sets the denominators of their case, and multiplies again.
+/// Rare, and therefore not inlined.
 struct Repair<'a, M: Multiplier, const N: usize> {
     m: M,
     scratch: &'a mut Scratch<M, N>,

@@ -1,4 +1,4 @@
-//! The way between blst's elements and the kernel's, and the inversion that blst does.
+//! Conversion between blst's elements and the kernel's, and the inversion done by blst.
 
 use core::marker::PhantomData;
 
@@ -10,9 +10,9 @@ use crate::vector::{DIGITS, Fe, LANES, LIMBS, Line, Multiplier, Routine, join, s
 
 /// A field whose elements are `N` coefficients of Fp.
 pub(crate) trait Coefficients<const N: usize>: CurveField {
-    /// The coefficients.
+    /// Splits an element into its coefficients.
     fn split(&self) -> [Fp; N];
-    /// From the coefficients.
+    /// Builds an element from its coefficients.
     fn join(coefficients: [Fp; N]) -> Self;
 }
 
@@ -42,7 +42,7 @@ pub(crate) const ONE: [u64; LIMBS] = split(&power_of_two(416));
 const ENTER: [u64; LIMBS] = split(&power_of_two(448));
 /// Multiplying by this number (and dividing by 2^416) takes a·2^416 to a·2^384.
 const LEAVE: [u64; LIMBS] = split(&power_of_two(384));
-/// 2^448 mod p, read by blst as 2^64: takes the inverse of a·2^416 as blst computes it to a^-1·2^416.
+/// 2^448 mod p, read by blst as 2^64: takes the inverse of a·2^416 as computed by blst to a^-1·2^416.
 const AFTER_INVERSE: Fp = Fp::from_limbs_reduced(power_of_two(448));
 
 /// 2^exponent mod p.
@@ -73,7 +73,7 @@ pub(crate) const fn times_power_of_two(mut value: [u64; 6], exponent: usize) -> 
     value
 }
 
-/// Elements as blst keeps them, in the stored form of the kernel: canonical, R = 2^416, one line per
+/// Converts elements from blst's form to the stored form of the kernel: canonical, R = 2^416, one line per
 /// coefficient.
 #[inline(always)]
 fn enter<M: Multiplier, F: Coefficients<N>, const N: usize>(
@@ -92,7 +92,7 @@ fn enter<M: Multiplier, F: Coefficients<N>, const N: usize>(
     out
 }
 
-/// The way back.
+/// The reverse conversion.
 #[inline(always)]
 fn leave<M: Multiplier, F: Coefficients<N>, const N: usize>(
     m: M,
@@ -105,7 +105,7 @@ fn leave<M: Multiplier, F: Coefficients<N>, const N: usize>(
     elements(&out)
 }
 
-/// Elements from the canonical numbers of their coefficients.
+/// Builds elements from the canonical numbers of their coefficients.
 fn elements<F: Coefficients<N>, const N: usize>(lines: &[[Line; LANES]; N]) -> [F; LANES] {
     core::array::from_fn(|lane| {
         F::join(core::array::from_fn(|c| {
@@ -123,7 +123,7 @@ fn convert<M: Multiplier>(m: M, lines: &[Line; LANES], factor: &[u64; LIMBS]) ->
     reduced.reduce().scatter()
 }
 
-/// Points of blst's in stored form.
+/// Converts blst points to stored form.
 pub(super) struct Encode<'a, M, F, const N: usize>(pub(super) M, pub(super) &'a [Affine<F>; LANES]);
 
 impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for Encode<'_, M, F, N> {
@@ -145,7 +145,7 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for Encode<'_, M
     }
 }
 
-/// The way back.
+/// The reverse conversion.
 pub(super) struct Decode<'a, M, F, const N: usize>(
     pub(super) M,
     pub(super) &'a [Point<N>; LANES],
@@ -173,9 +173,9 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for Decode<'_, M
     }
 }
 
-/// The inverses of sixteen products, none of them 0: one scalar inversion.
+/// The inverses of sixteen products, none of them 0, with one scalar inversion.
 ///
-/// Half of the lanes are multiplied by the others: 1/a = b·1/(a·b), so scalar products are few.
+/// Half of the lanes are multiplied by the other half: 1/a = b·1/(a·b), so few scalar products are needed.
 #[inline(always)]
 pub(super) fn invert<M: Multiplier, F: Coefficients<N>, const N: usize>(
     factors: &Narrow<M, N>,
@@ -191,7 +191,7 @@ pub(super) fn invert<M: Multiplier, F: Coefficients<N>, const N: usize>(
     joined.times(&swapped)
 }
 
-/// The inverses of lanes 0 to 7, which stand in lanes 8 to 15 once more.
+/// The inverses of lanes 0 to 7, which are repeated in lanes 8 to 15.
 #[inline(always)]
 fn invert_lanes<M: Multiplier, F: Coefficients<N>, const N: usize>(
     factors: &Narrow<M, N>,

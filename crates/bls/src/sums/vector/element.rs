@@ -6,7 +6,7 @@ use crate::vector::{
     advance_x, advance_y, sub_carry,
 };
 
-/// Sixteen numbers that may be added: limbs are signed, values are bounded per level.
+/// Sixteen numbers that may be added: limbs are signed, and values are bounded per level.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Wide<M: Multiplier, const N: usize>(pub(super) [Fe<M>; N]);
@@ -19,15 +19,15 @@ pub(super) struct Narrow<M: Multiplier, const N: usize>(pub(super) [Fe<M>; N]);
 /// The multiples of p of one level of the tree (`LECTURE.md`).
 pub(super) struct Level<M: Multiplier> {
     m: M,
-    /// B_L·p, more than any coordinate of this level.
+    /// B_L·p, larger than any coordinate of this level.
     bound: Offset<M>,
     /// 2·B_L·p.
     bound_doubled: Offset<M>,
     /// B_(L+1)·p.
     bound_next: Offset<M>,
-    /// 4·p, more than any product.
+    /// 4·p, larger than any product.
     product: Offset<M>,
-    /// Whether this level carries its results, so that limbs do not outgrow 64 bits.
+    /// Whether this level carries its results, so that limbs stay within 64 bits.
     pub(super) carries: bool,
     /// B_L, for the checks of debug builds.
     multiple: u64,
@@ -38,7 +38,7 @@ const fn level_bound(level: usize) -> u64 {
     (1 << (level + 2)) - 2
 }
 
-/// Levels whose bounds hold: segments of up to 2^24 points.
+/// Number of levels for which the bounds hold: segments of up to 2^24 points.
 const LEVELS_MAX: usize = 24;
 
 impl<M: Multiplier> Level<M> {
@@ -87,7 +87,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
         out
     }
 
-    /// As an operand of products. `bound`: the value is below bound·p and not negative.
+    /// Converts to an operand of products. `bound`: the value is below bound·p and not negative.
     #[inline(always)]
     fn narrow(&self, bound: u64) -> Narrow<M, N> {
         self.check(bound);
@@ -113,7 +113,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
         out
     }
 
-    /// Lanes whose lowest limbs are equal: a quick look at canonical numbers.
+    /// Lanes whose lowest limbs are equal: a quick check for canonical numbers.
     #[inline(always)]
     pub(super) fn lowest_equal(&self, other: &Self) -> u16 {
         let mut mask = !0;
@@ -123,7 +123,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
         mask
     }
 
-    /// The numbers below p of coordinates of a level, one line per coefficient and lane.
+    /// The coordinates of a level reduced below p, one line per coefficient and lane.
     #[inline(always)]
     pub(super) fn canonical(&self, level: usize) -> [[Line; LANES]; N] {
         debug_assert!(level_bound(level) <= MULTIPLES_MAX, "level {level}");
@@ -135,7 +135,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
         out
     }
 
-    /// Debug builds: every lane is from 0 to bound·p, and limbs leave room for one more sum.
+    /// In debug builds, checks that every lane is from 0 to bound·p and that limbs leave room for one more sum.
     #[inline(always)]
     fn check(&self, bound: u64) {
         if cfg!(debug_assertions) {
@@ -146,7 +146,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
     }
 }
 
-/// Values are computed in floating point: exact enough to see a multiple of p go astray.
+/// Values are computed in floating point, which is precise enough to notice a wrong multiple of p.
 fn check_lanes(lanes: &[Line; LANES], bound: u64) {
     let shift = (1u64 << 52) as f64;
     let p = P_LIMBS
@@ -204,7 +204,7 @@ impl<M: Multiplier, const N: usize> Narrow<M, N> {
         }
     }
 
-    /// `self · b`, where `self` is a product, so below 4 p; the result is below 1.02 p.
+    /// `self · b`, where `self` is a product and therefore below 4 p; the result is below 1.02 p.
     #[inline(always)]
     pub(super) fn times(&self, b: &Self) -> Self {
         let m = self.0[0].m;
@@ -217,7 +217,7 @@ impl<M: Multiplier, const N: usize> Narrow<M, N> {
         out
     }
 
-    /// `self = a · b`, where `a` is a product, so below 4 p; the result is below 1.02 p.
+    /// `self = a · b`, where `a` is a product and therefore below 4 p; the result is below 1.02 p.
     #[inline(always)]
     pub(super) fn set_product(&mut self, a: &Self, b: &Self, level: &Level<M>) {
         if N == 1 {
@@ -230,7 +230,7 @@ impl<M: Multiplier, const N: usize> Narrow<M, N> {
 }
 
 impl<M: Multiplier, const N: usize> Wide<M, N> {
-    /// `self = a · b`, where `a` is a product, so below 4 p; the result is below 1.02 p.
+    /// `self = a · b`, where `a` is a product and therefore below 4 p; the result is below 1.02 p.
     #[inline(always)]
     fn set_product(&mut self, a: &Narrow<M, N>, b: &Narrow<M, N>, offset: &Offset<M>) {
         if N == 1 {
@@ -243,7 +243,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
 }
 
 impl<M: Multiplier, const N: usize> Wide<M, N> {
-    /// `self = a²`, as `set_product(a, a, offset)`.
+    /// `self = a²`, like `set_product(a, a, offset)`.
     #[inline(always)]
     fn set_square(&mut self, a: &Narrow<M, N>, offset: &Offset<M>) {
         if N == 1 {
@@ -255,7 +255,7 @@ impl<M: Multiplier, const N: usize> Wide<M, N> {
     }
 }
 
-/// u² = -1: a0·b0 + (-a1)·b1, and a0·b1 + a1·b0. `offset` is more than a1, which is cleared.
+/// u² = -1: a0·b0 + (-a1)·b1, and a0·b1 + a1·b0. `offset` is larger than a1, which is cleared.
 #[inline(always)]
 fn products_over_fp2<M: Multiplier, const N: usize, const FORM: u8>(
     out: &mut [Fe<M>; N],
@@ -270,7 +270,7 @@ fn products_over_fp2<M: Multiplier, const N: usize, const FORM: u8>(
     m.products::<2, FORM>([(&a[0], &b[1]), (&a[1], &b[0])], &mut out[1]);
 }
 
-/// Sixteen points on their way through the tree.
+/// Sixteen points being processed by the tree.
 #[derive(Clone, Copy)]
 pub(super) struct Slot<M: Multiplier, const N: usize> {
     pub(super) x: Wide<M, N>,
@@ -280,9 +280,9 @@ pub(super) struct Slot<M: Multiplier, const N: usize> {
 /// The denominators of sixteen slopes.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<M: Multiplier, const N: usize> {
-    /// What the slope is divided by, never 0.
+    /// Denominator of the slope, never 0.
     pub(super) d: Narrow<M, N>,
-    /// The product of the denominators before this one.
+    /// Product of the denominators before this one.
     pub(super) before: Narrow<M, N>,
     /// Lanes whose operands are equal, and lanes whose operands are opposite.
     pub(super) doubled: u16,
@@ -290,7 +290,7 @@ pub(super) struct Pair<M: Multiplier, const N: usize> {
 }
 
 impl<M: Multiplier, const N: usize> Pair<M, N> {
-    /// A pair of which nothing is known.
+    /// A pair about which nothing is known yet.
     #[inline(always)]
     pub(super) fn new(m: M) -> Self {
         Pair {
@@ -301,8 +301,8 @@ impl<M: Multiplier, const N: usize> Pair<M, N> {
         }
     }
 
-    /// The operands have equal x in the lanes where `d` is 0: the denominator of a tangent where they
-    /// are equal, any non-zero one where they are opposite.
+    /// The operands have equal x in the lanes where `d` is 0. Sets the denominator of a tangent where they are
+    /// equal, and an arbitrary non-zero one where they are opposite.
     #[inline(always)]
     pub(super) fn except(
         &mut self,
@@ -321,7 +321,7 @@ impl<M: Multiplier, const N: usize> Pair<M, N> {
     }
 }
 
-/// See [`Pair::except`]: rare, and so not inlined.
+/// See [`Pair::except`]: rare, and therefore not inlined.
 struct Except<'a, M: Multiplier, const N: usize> {
     pair: &'a mut Pair<M, N>,
     ya: &'a Wide<M, N>,
@@ -375,8 +375,8 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
         }
     }
 
-    /// Pass 2: from the inverse of the product up to this pair to 1/d of the pair, and to the inverse of
-    /// the product before it. The two places of `inverses` take turns, so that nothing is copied.
+    /// Pass 2: from the inverse of the product up to this pair, computes 1/d of the pair and the inverse of the
+    /// product before it. The two slots of `inverses` alternate, so that nothing is copied.
     #[inline(always)]
     pub(super) fn step(
         &mut self,
@@ -392,8 +392,8 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
         *turn = !*turn;
     }
 
-    /// Adds b to a, given 1/d. Lanes of `missing` have no such operand; the lanes of the sum that are
-    /// the identity are returned.
+    /// Adds b to a, given 1/d. Lanes of `missing` have no second operand. Returns the lanes whose sum is the
+    /// identity.
     #[inline(always)]
     pub(super) fn add(
         &mut self,
@@ -445,7 +445,7 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
 }
 
 impl<M: Multiplier, const N: usize> Slot<M, N> {
-    /// Brings the limbs back below 2^52.
+    /// Reduces the limbs below 2^52 again.
     #[inline(always)]
     pub(super) fn carry(&mut self) {
         *self = Slot {
@@ -455,7 +455,7 @@ impl<M: Multiplier, const N: usize> Slot<M, N> {
     }
 }
 
-/// The numerator of a tangent's slope, 3·x²: rare, and so not inlined.
+/// The numerator of a tangent's slope, 3·x²: rare, and therefore not inlined.
 struct Tangent<'a, M: Multiplier, const N: usize> {
     x: &'a Wide<M, N>,
     level: &'a Level<M>,

@@ -1,5 +1,5 @@
 #![doc = include_str!("LECTURE.md")]
-// Lanes and coefficients of several operands are walked through by one index.
+// Lanes and coefficients of several operands are traversed with one index.
 #![allow(clippy::needless_range_loop)]
 
 mod chunk;
@@ -21,7 +21,7 @@ use element::{Pair, Slot};
 pub(crate) use pages::PointPages;
 use rows::{LaneGroup, Places, Row, recycle};
 
-/// Entries that are worked on at a time.
+/// Entries processed at a time.
 const CHUNK_ENTRIES: usize = 16384;
 /// The kernel of a multiplier over a field of `N` coefficients.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<const N: usize> Point<N> {
 pub(crate) struct Scratch<M: Multiplier, const N: usize> {
     /// Segments of the list, longest first.
     order: Vec<u32>,
-    /// Where the next segment of each length goes.
+    /// Next position for a segment of each length.
     places: Vec<u32>,
     groups: Vec<LaneGroup>,
     /// Empty between calls.
@@ -125,7 +125,7 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> SumKernel for VectorSums
     }
 
     fn piece_max(self, entries: usize) -> usize {
-        // Sixteen equal lanes at least: a lone long segment is cut until all lanes work.
+        // Sixteen equal lanes at least: a lone long segment is cut until all lanes are busy.
         (entries / LANES).clamp(32, CHUNK_ENTRIES / LANES)
     }
 
@@ -146,7 +146,7 @@ fn bounds(list: &SegmentList, i: usize) -> (usize, usize) {
 }
 
 impl<M: Multiplier, const N: usize> Scratch<M, N> {
-    /// Writes the sum of each segment of the list to its place in `out`.
+    /// Writes the sum of each segment of the list to its slot in `out`.
     fn sum<F: Coefficients<N>>(
         &mut self,
         m: M,
@@ -169,7 +169,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         }
         let mut next = 0;
         while next < self.order.len() {
-            // Lane groups of one chunk: the longest segments first, so that lanes are alike.
+            // Lane groups of one chunk, longest segments first, so that lanes have similar lengths.
             self.groups.clear();
             let mut slots = 0;
             while next < self.order.len() {
@@ -210,7 +210,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         }
     }
 
-    /// Orders the segments, the longest first, and equal ones as they come: without those of no entry.
+    /// Orders the segments longest first, keeps equal ones in order, and leaves out empty ones.
     fn sort_by_length(&mut self, list: &SegmentList) {
         let Self { order, places, .. } = self;
         places.clear();

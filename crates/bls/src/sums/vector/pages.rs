@@ -1,4 +1,4 @@
-//! Points in huge pages: sums read a table of many megabytes in no order that a page table likes.
+//! Points in huge pages: sums read a table of many megabytes in an order that is hard on the TLB.
 #![allow(unsafe_code)]
 
 use core::ops::Deref;
@@ -30,7 +30,7 @@ impl<const N: usize> PointPages<N> {
                 len,
             };
         };
-        // Not granted: small pages serve as well, more slowly.
+        // If not granted, small pages work too, only more slowly.
         let _refused = map.advise(Advice::HugePage);
         // SAFETY: a fresh map is aligned to a page, which is more than a point asks for, holds the
         // bytes of `len` points, and overlaps nothing.

@@ -1,38 +1,38 @@
-//! Which segments run in which lanes, and where their points are.
+//! Assigns segments to lanes, and locates their points.
 
 use super::Point;
 use super::element::Wide;
 use crate::sums::segments::{Entry, Points};
 use crate::vector::{Fe, LANES, Line, Multiplier};
 
-/// Sixteen segments that are added up side by side, one in each lane.
+/// Sixteen segments that are summed side by side, one per lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneGroup {
-    /// Where the segment of each lane starts in the list.
+    /// Start of each lane's segment in the list.
     pub(super) starts: [u32; LANES],
-    /// Points of each segment; 0 for a lane without one.
+    /// Number of points of each segment; 0 for a lane without one.
     pub(super) lengths: [u32; LANES],
-    /// Place of each lane's sum among the segments of the list.
+    /// Index of each lane's sum among the segments of the list.
     pub(super) segments: [u32; LANES],
-    /// Longest length.
+    /// Maximum length.
     pub(super) longest: usize,
     /// First slot; there are ⌈longest / 2⌉.
     pub(super) slot: usize,
 }
 
 impl LaneGroup {
-    /// The level that the sums have in the end.
+    /// The level of the final sums.
     pub(super) fn levels(&self) -> usize {
         self.longest.next_power_of_two().ilog2() as usize
     }
 
-    /// Pairs of rows that are added at a level; an odd row out stays where it is.
+    /// Number of pairs of rows that are added at a level; an odd row out stays where it is.
     pub(super) fn pairs(&self, level: usize) -> usize {
         self.longest.div_ceil(1 << level) / 2
     }
 
-    /// Where the operands of a pair above level 0 are; its sum takes the first place. No slot moves: at
-    /// level L points are 2^(L-1) slots apart.
+    /// Slots of the operands of a pair above level 0; the sum goes to the first slot. No slot moves: at level
+    /// L, points are 2^(L-1) slots apart.
     pub(super) fn slots_of(&self, level: usize, pair: usize) -> (usize, usize) {
         let a = self.slot + (pair << level);
         (a, a + (1 << (level - 1)))
@@ -63,7 +63,7 @@ impl LaneGroup {
     }
 }
 
-/// The points that the entries of a list name.
+/// The points that the entries of a list refer to.
 pub(super) struct Places<'a, const N: usize> {
     /// The table, and the sums.
     points: [&'a [Point<N>]; 2],
@@ -81,12 +81,12 @@ impl<'a, const N: usize> Places<'a, N> {
     /// The point of an entry, and whether its negative is meant.
     ///
     /// # Panics
-    /// If the entry names no point.
+    /// If the entry refers to no point.
     #[inline(always)]
     pub(super) fn get(&self, i: usize) -> (&'a Point<N>, bool) {
         let entry = self.entries[i];
-        // Keys and sums come in no order that a processor could foresee: this has no branch but those
-        // that are never taken.
+        // Keys and sums come in an unpredictable order, so the only branches here are ones that are never
+        // taken.
         let table_len = self.points[0].len();
         let is_sum = entry.index() >= table_len;
         let index = entry.index() - if is_sum { table_len } else { 0 };
@@ -100,15 +100,16 @@ impl<'a, const N: usize> Places<'a, N> {
 /// The operands of sixteen pairs at level 0.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a, const N: usize> {
-    /// The points of both operands; lanes without one name any point.
+    /// The points of both operands; lanes without a point refer to an arbitrary one.
     pub(super) points: [[&'a Point<N>; LANES]; 2],
-    /// Lanes whose point is meant with the other sign.
+    /// Lanes whose point is to be negated.
     pub(super) negative: [u16; 2],
     /// Lanes without a point.
     pub(super) missing: [u16; 2],
 }
 
-/// An empty list of rows in the memory of another: `Vec` reuses it, as no element is left to convert.
+/// Reuses the memory of a list of rows as an empty one: `Vec` keeps the allocation, as no element is left to
+/// convert.
 pub(super) fn recycle<'b, const N: usize>(mut rows: Vec<Row<'_, N>>) -> Vec<Row<'b, N>> {
     rows.clear();
     rows.into_iter()
@@ -117,7 +118,7 @@ pub(super) fn recycle<'b, const N: usize>(mut rows: Vec<Row<'_, N>>) -> Vec<Row<
 }
 
 impl<const N: usize> Row<'_, N> {
-    /// Whether no lane has a second operand: the odd last row of a group.
+    /// Returns whether no lane has a second operand: the odd last row of a group.
     pub(super) fn is_single(&self) -> bool {
         self.missing[1] == !0
     }
@@ -134,7 +135,7 @@ impl<const N: usize> Row<'_, N> {
         }
     }
 
-    /// y, or p - y where the point is meant with the other sign.
+    /// y, or p - y where the point is to be negated.
     #[inline(always)]
     pub(super) fn gather_y<M: Multiplier>(&self, operand: usize, out: &mut Wide<M, N>) {
         let m = out.0[0].m;

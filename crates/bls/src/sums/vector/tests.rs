@@ -73,7 +73,7 @@ impl<M: Multiplier, F: Coefficients<N>, const N: usize> Routine for ExtremeAddit
         let (x, y) = if level < 10 {
             (a.x.canonical(level + 1), a.y.canonical(level + 1))
         } else {
-            // No piece of a segment reaches such levels: a product by one brings the number down first.
+            // No piece of a segment reaches such levels, so a product by one reduces the number first.
             let small = |wide: &Wide<M, N>| {
                 let number = Narrow(wide.carried().0).times(&one).0;
                 Wide(number.map(|fe| fe.digits())).canonical(0)
