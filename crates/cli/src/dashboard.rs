@@ -11,32 +11,32 @@ use axum::routing::get;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 
-/// The page that shows what a simulation or a node did, from its trace
+/// Serve the page that shows what a simulation or a node did, from its trace
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples, what a simulation did:
+#[command(after_help = "Examples, for a simulation:
   alphorn sim run regress-gossip --set output.trace=full --out run
   alphorn dashboard --trace run/trace.jsonl
 
-What a node tells while it runs (its own page, /dashboard/, shows it live), kept for later:
+For a node, captured while it runs (its own page, /dashboard/, shows it live):
   curl -o node.jsonl http://127.0.0.1:5052/alphorn/v0/trace/snapshot
   alphorn dashboard --trace node.jsonl
 
-The page alone, which then asks for a file and reads it itself:
+Only the page, which then asks for a file and reads it itself:
   alphorn dashboard
 
-Serves the page on loopback until Ctrl-C; the address is printed. Every line of a trace is checked
-before it is served. Of a sweep (`alphorn sim list` shows how many runs a scenario has) each run has
-a folder of its own: run/runs/HASH/trace.jsonl.
+Serves the page on loopback until Ctrl-C and prints the address. Every line of a trace is checked
+before it is served. Each run of a sweep has its own folder, run/runs/HASH/trace.jsonl
+(`alphorn sim list` shows how many runs a scenario has).
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or trace, 3 cannot listen at the address.")]
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 2 wrong usage or trace, 3 cannot listen on the address.")]
 pub(crate) struct Args {
-    /// A trace, as JSON lines
+    /// Trace in JSON lines
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Address to serve on
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
-    /// Port to serve on, 0 for any
+    /// Port to serve on, 0 for any free one
     #[arg(long, value_name = "PORT", default_value_t = 5060)]
     port: u16,
 }

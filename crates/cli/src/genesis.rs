@@ -22,7 +22,7 @@ const KEY_SLOTS: u64 = 256;
 /// The file with public keys, next to `config.yaml`.
 const KEYS: &str = "public-keys.json";
 
-/// The files of a network: what its nodes agree on, who they are, and a key for each
+/// Write the files of a network: its common configuration, its nodes, and a key for each
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn genesis --out net
@@ -38,50 +38,51 @@ const KEYS: &str = "public-keys.json";
   alphorn genesis --scheme xmss --out net --nodes 1 --keys keys/public-keys.json
 
 Writes config.yaml, nodes.yaml, prometheus-targets.json and NODE/node.key into a new folder. A node
-takes the folder with --genesis; of the keys it needs its own alone. Without --ips all nodes are on
-loopback, at ports that count up: nodes.yaml has the port for peers (address) and that of the HTTP
-interface (api_port) of each. `alphorn devnet --genesis` starts them all on this machine.
+takes the folder with --genesis and needs only its own key. Without --ips all nodes are on loopback,
+at consecutive ports: nodes.yaml has the port for peers (address) and the port of the HTTP interface
+(api_port) of each. `alphorn devnet --genesis` starts them all on this host.
 
-Validators have interop keys, which everybody can make. With --keys they are those of a file of
-public keys, in its order, and each node needs the keystores of the validators that nodes.yaml gives
-it. A validator of XMSS has two, one for votes and one for duties: `keys new --duties` makes both.")]
+Validators have interop keys, which anyone can compute. With --keys they have the keys in a file of
+public keys, in its order, and each node needs the keystores of the validators that nodes.yaml
+assigns to it. An XMSS validator has two keys, one for votes and one for duties: `keys new --duties`
+creates both.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     network: NetworkOptions,
-    /// The folder, which is not there yet
+    /// Folder to create; it must not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Nodes
+    /// Number of nodes
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     nodes: u16,
-    /// Names, keys, addresses and validators of the nodes, as lean-quickstart's validator-config.yaml has
-    /// them
+    /// Names, keys, addresses and validators of the nodes, in the format of lean-quickstart's
+    /// validator-config.yaml
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "validators", "keys", "ips", "port"])]
     validator_config: Option<PathBuf>,
-    /// Seconds since 1970 at which slot 0 begins
+    /// Start of slot 0, in seconds since 1970
     #[arg(long, value_name = "SECONDS", conflicts_with = "delay",
           value_parser = clap::value_parser!(u64).range(1..=GENESIS_TIME_MAX))]
     genesis_time: Option<u64>,
-    /// Seconds from now until slot 0 begins
+    /// Seconds from now to the start of slot 0
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(0..=31_536_000))]
     delay: u64,
-    /// Public keys of validators with keys of their own, as `alphorn keys new` lists them; validators
-    /// have interop keys without it
+    /// Public keys of the validators, as listed by `alphorn keys new` (default: validators have interop
+    /// keys)
     #[arg(long, value_name = "FILE", conflicts_with = "validators")]
     keys: Option<PathBuf>,
-    /// Slots for which interop keys of XMSS are made; 256 by default
+    /// Number of slots of XMSS interop keys (default: 256)
     #[arg(long, value_name = "SLOTS", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     key_slots: Option<u64>,
-    /// Address of each node, in their order; loopback by default
+    /// Address of each node, in order (default: loopback)
     #[arg(long, value_name = "IPS", value_delimiter = ',')]
     ips: Vec<IpAddr>,
-    /// Port for peers of the first node; where nodes share an address, one more for each next one
+    /// First node's port for peers; nodes that share an address count up from it
     #[arg(long, value_name = "PORT", default_value_t = 9000, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// Port of the first node's HTTP interface, counted in the same way
+    /// Port of the first node's HTTP interface; counted up in the same way
     #[arg(long, value_name = "PORT", default_value_t = 5052, value_parser = clap::value_parser!(u16).range(1..))]
     api_port: u16,
 }

@@ -6,21 +6,21 @@ use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 /// The lanes of a process, and what they may take.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct LaneOptions {
-    /// Threads of the lane for long jobs; by the number of cores by default
+    /// Threads of the lane for long jobs (default: depends on the number of cores)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     prove_threads: Option<u16>,
-    /// Lanes for short jobs, one thread each; by the number of cores by default
+    /// Lanes for short jobs, one thread each (default: depends on the number of cores)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     fast_threads: Option<u16>,
-    /// Most memory of running jobs in MiB; 60 % of this machine's by default
+    /// Memory limit for all running jobs in MiB (default: 60 % of this host's)
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
     memory_budget: Option<u64>,
-    /// One prove lane, a process for each job, a short queue; the default where the budget is below
-    /// 4096 MiB
+    /// Use one prove lane, one process per job and a short queue (default if the memory budget is below
+    /// 4096 MiB)
     #[arg(long)]
     low_memory: bool,
-    /// Where jobs that make proofs run: in a process, which is killed and replaced if it hangs or
-    /// takes too much memory, or in a thread of this one
+    /// Where proving jobs run: in a process, which is killed and replaced if it hangs or takes too much
+    /// memory, or in a thread of this process
     #[arg(long, value_enum, default_value_t = Isolation::Process)]
     isolation: Isolation,
 }

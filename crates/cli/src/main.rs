@@ -50,51 +50,51 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// One Horn slot end to end with real signatures: votes, aggregates, collections, block
+    /// Run one Horn slot end to end with real signatures: votes, aggregates, collections, block
     Slot(Box<slot::Args>),
-    /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
+    /// Analyse Horn with the real encoders and roles: traffic, selection, griefing, recorded data
     Horn(horn::Args),
-    /// The signature schemes side by side on the same votes: bytes, times, memory, security
+    /// Compare the signature schemes on the same votes: bytes, times, memory, security
     Compare(compare::Args),
-    /// Which scheme and topology carry the votes of a slot, on which network: a sweep in the simulator
+    /// Find which scheme and topology carry a slot's votes on which network: a sweep in the simulator
     Explore(explore::Args),
-    /// The protocols in a simulated network
+    /// Run the protocols in a simulated network
     Sim(sim::Args),
-    /// Keys in files: make, take over, copy, list and look at them
+    /// Manage key files: create, import, export, list and inspect them
     Keys(files::keys::Args),
-    /// Sign a message with one key or with many
+    /// Sign a message with one or more keys
     Sign(files::sign::Args),
     /// Aggregate signatures over one message
     Aggregate(files::aggregate::Args),
-    /// Merge aggregates over one message; who is in several counts several times
+    /// Merge aggregates over one message; a signer in several of them counts several times
     Merge(files::merge::Args),
-    /// Verify signatures, aggregates, bundles and proofs of possession; a verdict for each file
+    /// Verify signatures, aggregates, bundles and proofs of possession, with a verdict per file
     Verify(files::verify::Args),
-    /// Proofs over lattices: parameters, predicted sizes, security
+    /// Lattice-based proofs: parameters, predicted sizes, security
     Lattice(lattice::Args),
-    /// Hash-based proofs that many signed: look into them, and what they rest on
+    /// Hash-based proofs of many signatures: inspect, bundle and split them, show their security
     Proof(proof::Args),
-    /// Measurements beside the naive method and the peer library of the same run
+    /// Benchmark against the naive method and the peer library in the same run
     Bench(bench::Args),
-    /// A network of real processes on this machine: are all duties done, and how fast
+    /// Run a network of real processes on this host and check whether all duties are done, and how fast
     Devnet(devnet::Args),
-    /// The files of a network: what its nodes agree on, who they are, and a key for each
+    /// Write the files of a network: its common configuration, its nodes, and a key for each
     Genesis(genesis::Args),
-    /// One node of a network, in this process
+    /// Run one node of a network in this process
     Node(node::NodeCommand),
-    /// Gives the recorded inputs of a node to its state machines again: does the same follow?
+    /// Replay a node's recorded inputs through its state machines and check for the same outcome
     Replay(replay::Args),
-    /// Proofs of XMSS signatures for clients in any language, over HTTP
+    /// Serve proofs of XMSS signatures over HTTP to clients in any language
     Worker(worker::Args),
     #[command(hide = true)]
     Lane(node::lane::Args),
-    /// The page that shows what a simulation or a node did, from its trace
+    /// Serve the page that shows what a simulation or a node did, from its trace
     Dashboard(dashboard::Args),
-    /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
+    /// Show what this host offers: cores, memory, instruction sets, kernels measured and chosen
     Doctor(doctor::Args),
-    /// A script with which a shell completes commands and options, to standard output
+    /// Print a shell completion script for commands and options to standard output
     Completions(shell::CompletionsArgs),
-    /// Manual pages, one for each command, into a folder
+    /// Write manual pages, one per command, into a folder
     Man(shell::ManArgs),
 }
 

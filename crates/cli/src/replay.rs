@@ -19,23 +19,22 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Gives the recorded inputs of a node to its state machines again: does the same follow?
+/// Replay a node's recorded inputs through its state machines and check for the same outcome
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn devnet --record --keep --dir net
   alphorn replay net/node-0/inputs-0.record
   alphorn replay net/node-0/inputs-0.record --json -
 
-A node that runs with --record FILE writes down every message, every end of a job and every time that
-its state machines were given, and digests all that they wanted done. No prover, key, socket or clock
-is needed to run them again. A record of a node that was killed has no end and is replayed as far as
-it goes.
+A node started with --record FILE records every message, job completion and clock reading passed to
+its state machines, and a digest of every action they requested. A replay needs no prover, key,
+socket or clock. The record of a node that was killed has no end and is replayed as far as it goes.
 
-Exit codes: 0 the same follows, 1 something else follows, 2 the file is no record.")]
+Exit codes: 0 the outcome is the same, 1 the outcome differs, 2 the file is not a record.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// The record
+    /// Record to replay
     file: PathBuf,
 }
 

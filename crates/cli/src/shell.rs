@@ -13,29 +13,29 @@ use std::path::{Path, PathBuf};
 /// The release named in the footer of each page.
 const RELEASE: &str = concat!("alphorn ", env!("CARGO_PKG_VERSION"));
 
-/// A script with which a shell completes commands and options, to standard output
+/// Print a shell completion script for commands and options to standard output
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn completions bash > ~/.local/share/bash-completion/completions/alphorn
   alphorn completions zsh > ~/.zfunc/_alphorn
   alphorn completions fish > ~/.config/fish/completions/alphorn.fish
 
-The folder of zsh must be in fpath before compinit runs.")]
+For zsh, the folder must be in fpath before compinit runs.")]
 pub(crate) struct CompletionsArgs {
-    /// Which shell
+    /// Shell to complete for
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
 
-/// Manual pages, one for each command
+/// Write manual pages, one per command, into a folder
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn man ~/.local/share/man/man1
   man alphorn-sim-run
 
-Pages that are there already are replaced.")]
+Existing pages are replaced.")]
 pub(crate) struct ManArgs {
-    /// Folder for the pages; made if it is missing
+    /// Folder for the pages; created if missing
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }

@@ -64,16 +64,16 @@ impl Draw {
 /// The network whose slot is drawn.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct NetworkArgs {
-    /// Number of validators, as 1048576 or 2^20; a record brings its own
+    /// Number of validators, such as 1048576 or 2^20; a recorded epoch sets its own
     #[arg(long, value_parser = crate::options::validators)]
     validators: Option<u32>,
-    /// Committees; as many as the number of validators needs by default
+    /// Number of committees (default: as many as the number of validators needs)
     #[arg(long)]
     committees: Option<u16>,
-    /// Cells of a committee
+    /// Number of cells per committee
     #[arg(long)]
     subcommittees: Option<u16>,
-    /// Which flag of a recorded epoch counts as the vote: source, target or head; target by default
+    /// Flag of a recorded epoch that counts as the vote: source, target or head (default: target)
     #[arg(long, value_name = "FLAG", value_parser = FLAGS)]
     flag: Option<String>,
 }

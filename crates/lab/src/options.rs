@@ -18,7 +18,7 @@ const THREADS_MAX: usize = 1024;
 /// Where the figures of a command go.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Json {
-    /// Write the figures as one JSON object, - for standard output
+    /// Write the results as one JSON object, - for standard output
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
 }
@@ -33,11 +33,11 @@ impl Json {
 /// How a command computes.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Compute {
-    /// Threads; all cores that this process may use by default
+    /// Number of threads (default: all cores available to this process)
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Kernel: auto, portable, avx2, avx512dq or avx512, for all crates or for one as in bls=portable;
-    /// benches of BLS take a list, as portable,avx512
+    /// Kernel: auto, portable, avx2, avx512dq or avx512, for all crates or for one, such as bls=portable;
+    /// BLS benchmarks take a list, such as portable,avx512
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     kernel: String,
 }
@@ -78,7 +78,7 @@ pub struct Common {
     /// All but the seed.
     #[command(flatten)]
     plain: Plain,
-    /// Seed of everything random
+    /// Seed for all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }

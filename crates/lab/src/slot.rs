@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// One Horn slot end to end with real signatures: votes, aggregates, collections, block
+/// Run one Horn slot end to end with real signatures: votes, aggregates, collections, block
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn slot
@@ -52,23 +52,23 @@ use std::time::Instant;
   alphorn slot --griefing --validators 32768 --cover best1,quorum3 --split 1,3
   alphorn slot --griefing --scheme xmss --validators 128 --subcommittees 2
 
-One node hosts every validator and verifies every message as it would a stranger's, so that each is
-verified once; a second node receives what every node of the network receives, and its verification
-of all collections is the figure that a client would see. Votes, aggregates and collections carry
-real signatures of interop keys. Network and clock are simulated; times are measured.
+One node hosts every validator and verifies every message as if another node had sent it, so each is
+verified once. A second node receives what every node of the network receives; the time it takes to
+verify all collections is what a client would see. Votes, aggregates and collections carry real
+signatures of interop keys. Network and clock are simulated; times are measured.
 
-Evidence is made level by level. --fan-out says of how many units of the level below each is made, from
-the committee down: 64 are two levels, 7,7 three (committees of 7 groups of 7 cells), none is one. A
-protocol brings committees, fan-out, timing and publishers; what is said beside it goes before that.
-Where one proof can be made of all collections (XMSS, proof/proof), it is made a slot ahead, and the
-block after the next one carries it and the votes; the protocols today, strawman and horn have none.
+Evidence is made level by level. --fan-out gives the number of lower-level units in each unit, from
+the committee down: 64 means two levels, 7,7 three (committees of 7 groups of 7 cells), none one. A
+protocol sets committees, fan-out, timing and publishers; explicit options override it. Where one
+proof can be made of all collections (XMSS, proof/proof), it is made a slot ahead, and the block
+after the next one carries it and the votes; the protocols today, strawman and horn have none.
 
 With --griefing every cell is attacked instead: Eve's aggregators withhold the votes of her voters
 and drop victims, as `horn griefing` explains. Aggregates and collections carry real signatures and
-are really verified, picks are those of the collector's own rule; there is no network. A rule and a
-play each make a row: votes that were cast, votes that the collections count, honest votes that are
-lost. With XMSS every aggregate is a proof and what the collector picked is merged, at most 4096
-validators in cells of at most 768 (448 of the set prod); with --layers list/proof it is a list.
+are verified, and the collector's own rule picks the aggregates; there is no network. Each rule and
+play is one row: votes cast, votes counted by the collections, honest votes lost. With XMSS every
+aggregate is a proof and the collector merges what it picked, with at most 4096 validators in cells
+of at most 768 (448 with the set prod); with --layers list/proof every aggregate is a list.
 
 Exit code 1 if a vote is lost, a message of an honest sender is rejected, the block is not accepted
 by all, or a second implementation disagrees with a sample of the verdicts; with --griefing if a
@@ -79,34 +79,34 @@ pub struct Args {
     /// Signature scheme
     #[arg(long, default_value = "bls", value_parser = [BLS, FALCON, XMSS])]
     scheme: String,
-    /// Parameter set of XMSS: compact, prod or test; compact by default
+    /// Parameter set of XMSS: compact, prod or test (default: compact)
     #[arg(long)]
     set: Option<Set>,
     #[command(flatten)]
     lattice: LatticeOptions,
     #[command(flatten)]
     proof: ProofOptions,
-    /// What aggregates and collections are: list/list, or list/proof, the default of Falcon and XMSS,
-    /// or proof/proof, which only XMSS has: the default under attack
+    /// Form of aggregates and of collections: list/list, list/proof (default with Falcon and XMSS), or
+    /// proof/proof, which only XMSS has (its default with --griefing)
     #[arg(long, value_enum)]
     layers: Option<Layers>,
-    /// Number of validators, as 1048576 or 2^20; 2^20 with BLS, 128 with Falcon and where cells are
-    /// proved, 1000 with XMSS otherwise by default; a record brings its own
+    /// Number of validators, such as 1048576 or 2^20 (default: 2^20 with BLS, 128 with Falcon or if cells
+    /// are proved, 1000 with XMSS otherwise); a recorded epoch sets its own
     #[arg(long, value_parser = options::validators)]
     validators: Option<u32>,
-    /// Levels, committees, timing and publishers of a protocol: today, strawman, horn or horn-pq
+    /// Use the levels, committees, timing and publishers of a protocol: today, strawman, horn or horn-pq
     #[arg(long, value_name = "NAME", value_parser = levels::protocol)]
     protocol: Option<Preset>,
-    /// Committees; as many as the number of validators needs by default
+    /// Number of committees (default: as many as the number of validators needs)
     #[arg(long)]
     committees: Option<u16>,
-    /// Cells of a committee, on two levels
+    /// Number of cells per committee, with two levels
     #[arg(long)]
     subcommittees: Option<u16>,
-    /// Units of the next lower level in each unit, from the committee down, as 7,7; none for one level
+    /// Units of the next lower level in each unit, from the committee down, such as 7,7; none for one level
     #[arg(long, value_name = "N,N|none", conflicts_with = "subcommittees")]
     fan_out: Option<FanOut>,
-    /// Who votes: a share (as 0.95 or 95%), or the folder or bit file of a recorded epoch
+    /// Voters: a share (such as 0.95 or 95%), or the folder or bit file of a recorded epoch
     #[arg(
         long,
         default_value = "1",
@@ -114,37 +114,37 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     participation: Voters,
-    /// Which flag of a recorded epoch counts as the vote: source, target or head; target by default
+    /// Flag of a recorded epoch that counts as the vote: source, target or head (default: target)
     #[arg(long, value_name = "FLAG", value_parser = FLAGS)]
     flag: Option<String>,
-    /// How aggregators and collectors are selected: lottery or rank
+    /// Selection of aggregators and collectors: lottery or rank
     #[arg(long)]
     selection: Option<Selection>,
-    /// How a collector covers a cell: best1, greedy, quorum or union; with --griefing a list of the
-    /// rules of `horn griefing`
+    /// Rule by which a collector covers a cell: best1, greedy, quorum or union; with --griefing a list of
+    /// the rules of `horn griefing`
     #[arg(long)]
     cover: Option<String>,
-    /// Greatest multiplicity in a collection: 1, 3, 7 or 15
+    /// Maximum multiplicity in a collection: 1, 3, 7 or 15
     #[arg(long)]
     multiplicity: Option<u8>,
-    /// How supports are written: raw or rice; rice by default
+    /// Encoding of supports: raw or rice (default: rice)
     #[arg(long, value_parser = ["raw", "rice"])]
     coding: Option<String>,
     /// Length of the slot and its phases: today for one level, horn, fast16, beacon, slow or lean for two,
-    /// horn-pq for three, or custom:SLOT_MS:0,VOTE_MS,AGGREGATE_MS,COLLECT_MS,DECIDE_MS with a number for
-    /// each level; by default that of the protocol, or horn's for as many levels
+    /// horn-pq for three, or custom:SLOT_MS:0,VOTE_MS,AGGREGATE_MS,COLLECT_MS,DECIDE_MS with one
+    /// number per level (default: that of the protocol, or horn's for the same number of levels)
     #[arg(long)]
     timing: Option<Timing>,
-    /// Keep each proof in this folder as it is made, and take those that are there: a run that was
-    /// stopped goes on
+    /// Save each proof in this folder as it is made, and reuse the proofs found there, so that an
+    /// interrupted run can be resumed
     #[arg(long, value_name = "FOLDER", conflicts_with = "griefing")]
     resume: Option<PathBuf>,
     /// Write the blocks up to the one that carries the votes
     #[arg(long, value_name = "FILE", conflicts_with = "griefing",
           value_parser = OsStringValueParser::new().try_map(target))]
     blocks: Option<PathBuf>,
-    /// Cast no votes: a node that has seen nothing else decides about the blocks that --blocks wrote with the
-    /// same options, by their evidence and the public keys alone
+    /// Cast no votes; a node that has seen nothing else verifies the blocks written by --blocks with the
+    /// same options, from their evidence and the public keys alone
     #[arg(long, value_name = "FILE", conflicts_with_all = ["griefing", "resume", "blocks"])]
     verify: Option<PathBuf>,
     #[command(flatten)]
@@ -164,10 +164,10 @@ enum Layers {
     /// Lists of signatures
     #[value(name = "list/list")]
     ListList,
-    /// Aggregates are lists, collections proofs
+    /// Aggregates are lists, collections are proofs
     #[value(name = "list/proof")]
     ListProof,
-    /// Both are proofs, collections merges of those of cells
+    /// Both are proofs; collections merge the proofs of cells
     #[value(name = "proof/proof")]
     ProofProof,
 }

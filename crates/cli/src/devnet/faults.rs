@@ -19,17 +19,17 @@ const SETTLE_SLOTS: u64 = 2;
 /// What can be done to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Kind {
-    /// SIGKILL, and a start at once
+    /// SIGKILL, then an immediate restart
     Kill,
-    /// SIGTERM, and a start at once
+    /// SIGTERM, then an immediate restart
     Term,
-    /// It stands still for up to two slots
+    /// The node is stopped for up to two slots
     Pause,
-    /// It runs half of the time for two slots
+    /// The node runs half of the time for two slots
     Slow,
-    /// Half of the nodes lose the other half for --partition-slots
+    /// Half of the nodes are cut off from the other half for --partition-slots
     Partition,
-    /// The process of its prove lane gets SIGKILL whenever there is one, for two slots
+    /// Every process of the node's prove lane is sent SIGKILL as it appears, for two slots
     Prover,
 }
 

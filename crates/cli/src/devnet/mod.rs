@@ -55,7 +55,7 @@ const SLOTS_MAX: u64 = 100_000;
 /// Slots between two polls of all nodes' figures: two polls may fail before a slot is forgotten.
 const LOOK_SLOTS: u64 = Summary::JUDGED_MAX as u64 / 4;
 
-/// A network of real processes on this machine: are all duties done, and how fast
+/// Run a network of real processes on this host and check whether all duties are done, and how fast
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn devnet
@@ -68,88 +68,87 @@ const LOOK_SLOTS: u64 = Summary::JUDGED_MAX as u64 / 4;
   alphorn devnet --validators 64 --flood 16 --slots 40 --allow-missed 1000
   alphorn genesis --out net --delay 30 && alphorn devnet --genesis net
 
-Starts `alphorn node` processes with interop keys that speak QUIC over loopback, lets them run for
-some slots, and prints what became of every duty. A vote is done if a block of the next two slots
-carries it, or of the next three where one proof of all collections is made a slot ahead. The first
-slots, --warmup-slots, are reported and not judged.
+Starts `alphorn node` processes with interop keys, which communicate by QUIC over loopback, runs
+them for some slots, and prints the outcome of every duty. A vote is done if a block of the next two
+slots carries it, or of the next three where one proof of all collections is made a slot ahead. The
+first slots (--warmup-slots) are reported but not judged.
 
-While it runs it prints a line a slot, at most one in four seconds, with the duties of all nodes so
-far; the page of each node (its address stands at the top) shows more. Ctrl-C or SIGTERM ends the
-nodes, and what became of the duties until then is printed. A temporary folder is removed at the end
-unless something went wrong; --keep or --dir leave it in any case.
+While the network runs, one line per slot, at most one every four seconds, shows the duties of all
+nodes so far; the page of each node (addresses are printed at the start) shows more. Ctrl-C or
+SIGTERM stops the nodes and prints the outcome of the duties so far. A temporary folder is removed at
+the end unless something went wrong; --keep or --dir always keep it.
 
-With --faults a node drawn from the seed meets with one of them every so many slots. Slots that a
-fault disturbs, from two before it until two after its end or until the node signs again, are
-reported and not judged; all others are. Every right to sign is listed by its node before it is
-used, and none may be there twice, whatever was killed; no vote may be lost that a block carried
-before.
+With --faults one of the faults hits a node drawn from the seed every --fault-every slots. Slots that
+a fault disturbs, from two before it to two after its end or until the node signs again, are
+reported but not judged; all others are judged. Every node logs each right to sign before it uses
+it, and none may occur twice, whatever was killed; no vote that a block carried may be lost later.
 
-With --flood machines send the first node forged votes as fast as it reads them, each under a new
-name whenever it is banned. The memory of each node may then be 5 % above its own bound
-(memory_bound_bytes of its summary) while it lasts. The network goes on for 300 s after it, and in
-the second half of that time no node may take half as much again as another. Of the honest votes at
-least 99 % of those before the flood must be in blocks.
+With --flood, attackers send the first node forged votes as fast as it reads them, each under a new
+identity whenever it is banned. During the flood the memory of each node may be up to 5 % above its
+own bound (memory_bound_bytes of its summary). The network continues for 300 s after it, and in the
+second half of that time no node may use more than 1.5 times the memory of another. The share of
+honest votes in blocks must be at least 99 % of the share before the flood.
 
 Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, or a flood that
-cost too much, 2 usage, 3 a node did not start or ended early, 4 a node did not answer or left no
-figures, 5 nodes disagree on a finalised block or finality stands still, 6 a node did not end, 130
+cost too much, 2 usage, 3 a node did not start or exited early, 4 a node did not answer or left no
+figures, 5 nodes disagree on a finalised block or finality stalls, 6 a node did not exit, 130
 interrupted.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Processes
+    /// Number of node processes
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     nodes: u16,
     #[command(flatten)]
     network: NetworkOptions,
-    /// Run the network of a folder that `alphorn genesis` made, instead of a new one
+    /// Run the network in a folder made by `alphorn genesis`, instead of a new one
     #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "scheme", "layers", "preset",
           "validators", "committees", "subcommittees", "fan_out", "aggregators", "collectors",
           "broadcast_code", "dir"])]
     genesis: Option<PathBuf>,
-    /// Slots that are judged, after those to warm up
+    /// Number of slots that are judged, after the warm-up
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=SLOTS_MAX))]
     slots: u64,
-    /// Slots that are not judged
+    /// Number of warm-up slots, which are not judged
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=100))]
     warmup_slots: u64,
-    /// Duties that may be missed
+    /// Number of duties that may be missed
     #[arg(long, default_value_t = 0)]
     allow_missed: u64,
-    /// What happens to nodes: kill, term, pause, slow, partition, prover
+    /// Faults to inject: kill, term, pause, slow, partition, prover
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum)]
     faults: Vec<faults::Kind>,
-    /// Slots from one fault to the next
+    /// Number of slots from one fault to the next
     #[arg(long, value_name = "SLOTS", default_value_t = 8, requires = "faults",
           value_parser = clap::value_parser!(u64).range(6..=1_000))]
     fault_every: u64,
-    /// Slots that a partition lasts; 3 by default
+    /// Duration of a partition in slots (default: 3)
     #[arg(long, value_name = "SLOTS", requires = "faults",
           value_parser = clap::value_parser!(u64).range(1..=256))]
     partition_slots: Option<u64>,
-    /// Machines that flood the first node with forged votes, from the eighth judged slot on
+    /// Number of attackers that flood the first node with forged votes, from the eighth judged slot on
     #[arg(long, value_name = "MACHINES", conflicts_with = "faults", value_parser = clap::value_parser!(u16).range(1..=64))]
     flood: Option<u16>,
-    /// Begin although this machine is predicted to be too slow for the network
+    /// Start even if this host is predicted to be too slow for the network
     #[arg(long)]
     force: bool,
-    /// Keep the prove lanes of all nodes busy with work of no value
+    /// Keep the prove lanes of all nodes busy with useless work
     #[arg(long)]
     saturate: bool,
     #[command(flatten)]
     broadcast: BroadcastOptions,
     #[command(flatten)]
     log: LogOptions,
-    /// Every node records its inputs, for `alphorn replay`: NODE/inputs-LIFE.record in the folder
+    /// Record the inputs of every node for `alphorn replay`, in NODE/inputs-LIFE.record in the folder
     #[arg(long)]
     record: bool,
-    /// Folder for files, keys and logs; a new one in the system's temporary folder by default
+    /// Folder for files, keys and logs (default: a new one in the system's temporary folder)
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Leave the folder when all is done
+    /// Keep the folder at the end
     #[arg(long)]
     keep: bool,
-    /// Print the table at the end alone
+    /// Print only the table at the end
     #[arg(long)]
     quiet: bool,
 }

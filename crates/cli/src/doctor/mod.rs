@@ -18,7 +18,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
+/// Show what this host offers: cores, memory, instruction sets, kernels measured and chosen
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  alphorn doctor\n  alphorn doctor --json -\n  alphorn doctor --kernel bls=portable\n  alphorn doctor --data-dir /var/lib/alphorn"
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Folder of a node: how long its disk takes to remember a mark, without which nothing is signed
+    /// Data folder of a node: measure how long its disk takes to persist the mark that precedes signing
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }

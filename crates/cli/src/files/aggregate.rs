@@ -25,18 +25,18 @@ use std::path::{Path, PathBuf};
       --out proof.json
 
 A folder stands for its .json files; the files name their scheme. Every signature is verified first:
-a bad one is named, nothing is written, and the exit code is 1. Without --keys the aggregate lists
-the public keys of its signers; with --keys it names them by their positions in that file, as a
-committee does: one bit or less a signer. Each key counts once; `merge` adds aggregates that
-overlap.
+if one is bad it is named, nothing is written, and the exit code is 1. Without --keys the aggregate
+lists the public keys of its signers; with --keys it names them by their positions in that file, as
+a committee does, in one bit or less per signer. Each key counts once; use `merge` to add
+overlapping aggregates.
 
-An aggregate of XMSS is the list of its signatures, in the order of the signers: one slot, one
-message; with --form proof it is a proof of some 140 to 210 kB (from 100 kB on with --preset small),
-or several above 1472 signers (1024 of the set prod). Who verifies it needs all keys of --keys.
+An XMSS aggregate is the list of its signatures in signer order, for one slot and one message. With
+--form proof it is a proof of about 140 to 210 kB (from 100 kB with --preset small), or several
+proofs above 1472 signers (1024 with the set prod). Verifying it requires all keys in --keys.
 
-An aggregate of Falcon is such a list (666 bytes a signature), or with --form proof the salts (40
-bytes each) and one proof of 37 to 79 kB: smaller than the list from about 100 signers on, and
-faster to verify from some 10,000 on. The proof is verified before it is written.")]
+A Falcon aggregate is such a list (666 bytes per signature), or with --form proof the salts (40
+bytes each) and one proof of 37 to 79 kB, which is smaller than the list from about 100 signers and
+faster to verify from about 10,000. The proof is verified before it is written.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
@@ -50,11 +50,11 @@ pub(crate) struct Args {
     /// Public keys whose positions name the signers
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// What the aggregate is: the list of its signatures, or one proof that they exist; a list by
-    /// default, and always a sum with BLS
+    /// Form of the aggregate: the list of its signatures, or one proof that they exist (default: list;
+    /// with BLS always a sum)
     #[arg(long, value_enum, value_name = "FORM")]
     form: Option<FormName>,
-    /// The aggregate
+    /// File for the aggregate
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Replace the file if it exists
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 enum FormName {
     /// The signatures themselves; lists merge
     List,
-    /// One proof; what it proves cannot be taken apart, and proofs of XMSS alone merge
+    /// One proof; it cannot be taken apart, and only XMSS proofs merge
     Proof,
 }
 

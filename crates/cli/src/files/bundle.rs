@@ -124,13 +124,13 @@ impl BundleFile {
 /// Options of both commands.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Public keys whose positions name the signers; may be repeated, one file for each registry
+    /// Public keys whose positions name the signers; may be repeated, one file per registry
     #[arg(long, value_name = "FILE", required = true)]
     keys: Vec<PathBuf>,
-    /// Threads; all cores that this process may use by default
+    /// Number of threads (default: all cores available to this process)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Write what was done as one JSON object, - for standard output
+    /// Write the result as one JSON object, - for standard output
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
 }
@@ -138,7 +138,7 @@ pub(crate) struct Options {
 /// Where the new file goes.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Output {
-    /// The file that is written
+    /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Replace the file if it exists
@@ -170,11 +170,11 @@ impl Output {
   alphorn proof bundle a.json b.json --keys 0.keys.json --keys 1.keys.json \\
       --out bundle.json
 
-Takes aggregates that `aggregate --form proof` or `merge` wrote: XMSS of one set, preset fast, at
-most 768 signatures (448 of the set prod) or merges, over any slots, messages and registries; at
-most 49: more than seven make a bundle of bundles. Each is verified first: one that does not hold is named, and the
-exit code is 1. `verify` decides whether a bundle holds, `proof split` takes one of its entries out
-again.")]
+Takes up to 49 aggregates written by `aggregate --form proof` or `merge`: XMSS of one set, preset
+fast, at most 768 signatures (448 with the set prod) or merges, over any slots, messages and
+registries. More than seven make a bundle of bundles. Each aggregate is verified first: if one does
+not hold it is named, and the exit code is 1. `verify` decides whether a bundle holds, `proof split`
+extracts one of its entries.")]
 pub(crate) struct BundleArgs {
     /// Aggregates whose evidence is one proof
     #[arg(required = true, value_name = "FILES")]
@@ -185,19 +185,19 @@ pub(crate) struct BundleArgs {
     output: Output,
 }
 
-/// Take one entry out of a bundle, as an aggregate of its own
+/// Extract one entry from a bundle as a separate aggregate
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn proof split bundle.json --entry 0 --keys public-keys.json \\
       --out head.json
 
-The aggregate is a proof that a bundle with this entry holds: `verify` and `merge` take it as they
-take others, with the keys of that entry alone. Here the keys of all entries are needed.")]
+The aggregate is a proof that a bundle with this entry holds: `verify` and `merge` accept it like
+any other, with only the keys of that entry. This command needs the keys of all entries.")]
 pub(crate) struct SplitArgs {
-    /// The bundle
+    /// Bundle to split
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Which entry, from 0
+    /// Number of the entry, from 0
     #[arg(long, value_name = "N")]
     entry: usize,
     #[command(flatten)]

@@ -15,32 +15,33 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Merge aggregates over one message; who is in several counts several times
+/// Merge aggregates over one message; a signer in several of them counts several times
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn merge a.json b.json --out merged.json
   alphorn merge a.proof.json b.proof.json --keys public-keys.json \\
       --out merged.json
 
-The aggregates name their scheme. A signer of several aggregates gets the sum of its multiplicities,
-at most 15 (the four bits of Horn's collections); lists of XMSS or Falcon signatures merge to their
-union. Proofs of XMSS (preset fast, at most 768 signatures each, 448 of the set prod, or merges) merge
-to one proof of the union: it needs all keys of --keys, takes some tenths of a second a proof,
-verifies every part and has some 140 kB whatever was merged. Proofs of Falcon do not merge.
+The aggregates name their scheme. A signer in several aggregates gets the sum of its multiplicities,
+at most 15 (the four bits of Horn's collections); lists of XMSS or Falcon signatures merge into
+their union. XMSS proofs (preset fast, at most 768 signatures each, 448 with the set prod, or
+merges) merge into one proof of the union: this needs all keys in --keys, takes a few tenths of a
+second per proof, verifies every part and yields about 140 kB regardless of its parts. Falcon proofs
+do not merge.
 
-Aggregates by position must name the same file of public keys; listed ones merge with listed ones.
-But for proofs, nothing is verified here: the merged aggregate holds if all of its parts do, so run
-`verify` on the result, and on the parts if it fails.")]
+Aggregates by position must name the same file of public keys; aggregates that list their keys merge
+only with each other. Apart from proofs, nothing is verified here: the merged aggregate holds if all
+of its parts do, so run `verify` on the result, and on the parts if it fails.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
     /// Aggregates over the same message, or folders of them; at least two
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
-    /// Public keys whose positions name the signers: proofs need them
+    /// Public keys whose positions name the signers; required for proofs
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// The merged aggregate
+    /// File for the merged aggregate
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Replace the file if it exists

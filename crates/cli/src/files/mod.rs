@@ -53,18 +53,18 @@ use std::path::{Path, PathBuf};
 /// Options of every command of the file tool.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct FileOptions {
-    /// Signature scheme; by default that which the files name, bls if they name none
+    /// Signature scheme (default: the one named in the files, or bls)
     #[arg(long, value_enum, value_name = "SCHEME")]
     scheme: Option<SchemeName>,
-    /// Parameter set of XMSS: compact, prod or test; by default as the files say, or compact
+    /// Parameter set of XMSS: compact, prod or test (default: the one named in the files, or compact)
     #[arg(long, value_name = "SET")]
     set: Option<Set>,
     #[command(flatten)]
     flavour: FlavourOptions,
-    /// Threads; all cores that this process may use by default
+    /// Number of threads (default: all cores available to this process)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Write what was done as one JSON object, - for standard output
+    /// Write the result as one JSON object, - for standard output
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
 }
@@ -146,7 +146,7 @@ fn header(names: &[&str]) -> Vec<String> {
 /// Option of the commands that read secrets.
 #[derive(clap::Args, Clone, Debug)]
 struct SecretOptions {
-    /// Read keys and passwords from files that others may open too
+    /// Accept key and password files that other users can open
     #[arg(long)]
     insecure_key_permissions: bool,
 }

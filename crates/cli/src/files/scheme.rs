@@ -28,11 +28,11 @@ use std::path::{Path, PathBuf};
 /// Names of the schemes on the command line.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SchemeName {
-    /// BLS12-381 signatures of Ethereum's consensus layer
+    /// BLS12-381 signatures as in Ethereum's consensus layer
     Bls,
-    /// Falcon-512: lattices, aggregates are lists or proofs
+    /// Falcon-512, lattice-based: aggregates are lists or proofs
     Falcon,
-    /// XMSS, hash-based: one signature a slot, aggregates are lists or proofs
+    /// XMSS, hash-based: one signature per slot, aggregates are lists or proofs
     Xmss,
 }
 

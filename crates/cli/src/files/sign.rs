@@ -28,7 +28,7 @@ const ROOT_BYTES: usize = 32;
 /// A generous bound on open files in addition to the marks of the keys.
 const OPEN_FILES: u64 = 64;
 
-/// Sign a message with one key or with many
+/// Sign a message with one or more keys
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn sign --key keystore-0.json --password-file password.txt \\
@@ -38,15 +38,15 @@ const OPEN_FILES: u64 = 64;
   alphorn sign --slot 7 --message-file digest --key xmss/keystore-0.json \\
       --password-file password.txt --out vote.json
 
-The keys say which scheme signs. The bytes of the message are signed as they are. One password opens
-all keystores. With --out-dir the signature of KEY.json goes into DIR/KEY.signature.json. BLS signs
-in constant time.
+The keys determine the scheme. The message bytes are signed as they are. One password opens all
+keystores. With --out-dir the signature of KEY.json goes into DIR/KEY.signature.json. BLS signs in
+constant time.
 
-XMSS signs a digest of 32 bytes, once in each --slot, and slots only grow: before a signature leaves
-the process, KEY.mark beside KEY.json and a second mark in the folder ALPHORN_STATE_DIR (by default
-that of the user's state) say on the disk that the slot is used. The same message in
-the last slot gives the same signature again; any other is refused with exit code 1. No slot is used
-before all keys are unlocked, all slots are free and all signatures have room on the disk.")]
+XMSS signs a 32-byte digest, once per --slot, and slots only increase. Before a signature leaves the
+process, KEY.mark next to KEY.json and a second mark in the folder ALPHORN_STATE_DIR (default: the
+user's state folder) record on disk that the slot is used. The same message in the last slot gives
+the same signature again; any other is refused with exit code 1. No slot is used before all keys are
+unlocked, all slots are known to be free and there is disk space for all signatures.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
@@ -55,17 +55,17 @@ pub(crate) struct Args {
     key: Vec<PathBuf>,
     #[command(flatten)]
     message: MessageArgs,
-    /// The slot of the signature, for XMSS and for Falcon without salts
+    /// Slot of the signature, for XMSS and for Falcon without salts
     #[arg(long, value_name = "SLOT")]
     slot: Option<u64>,
-    /// Password of the keystores (- for standard input)
+    /// File with the password of the keystores (- for standard input)
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
     secret: SecretOptions,
-    /// Replace signatures that exist
+    /// Replace existing signatures
     #[arg(long)]
     force: bool,
 }
@@ -73,13 +73,13 @@ pub(crate) struct Args {
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
 struct MessageArgs {
-    /// The message: 32 bytes in hex
+    /// Message: 32 bytes in hex
     #[arg(long, value_name = "HEX32")]
     message: Option<String>,
-    /// The message: the bytes of a file, at most 65536
+    /// Message: the bytes of a file, at most 65536
     #[arg(long, value_name = "FILE")]
     message_file: Option<PathBuf>,
-    /// The message: a text, in UTF-8
+    /// Message: a text in UTF-8
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 }
@@ -87,10 +87,10 @@ struct MessageArgs {
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
 struct Place {
-    /// The signature of the one key
+    /// File for the signature, with one key
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Folder for one signature of each key; made if it is not there
+    /// Folder for one signature per key; created if missing
     #[arg(long, value_name = "DIR")]
     out_dir: Option<PathBuf>,
 }

@@ -28,14 +28,14 @@ const THREADS: usize = 1;
 /// Where the keys of a node lie.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct KeystoreOptions {
-    /// Folder with a keystore for each validator that the node hosts, with XMSS two, for a network
-    /// whose validators have keys of their own (ALPHORN_KEYS)
+    /// Folder with one keystore per validator that the node hosts (two with XMSS), for a network whose
+    /// validators have their own keys (ALPHORN_KEYS)
     #[arg(long, value_name = "DIR", requires = "password_file")]
     pub(crate) keystores: Option<PathBuf>,
     /// File with the password of the keystores (- for standard input)
     #[arg(long, value_name = "FILE", requires = "keystores")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Read keystores and password from files that others may open too
+    /// Accept keystore and password files that other users can open
     #[arg(long)]
     insecure_key_permissions: bool,
 }

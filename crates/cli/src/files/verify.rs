@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of signers in all listed aggregates of one command.
 const LISTED_SIGNERS_MAX: usize = VALIDATORS_MAX as usize;
-/// Verify signatures, aggregates, bundles and proofs of possession; a verdict for each file
+/// Verify signatures, aggregates, bundles and proofs of possession, with a verdict per file
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn verify hello.json
@@ -30,32 +30,31 @@ const LISTED_SIGNERS_MAX: usize = VALIDATORS_MAX as usize;
   alphorn verify aggregate.json --trust-keys
   alphorn verify bundle.json --keys head-keys.json --keys late-keys.json
 
-A folder stands for its .json files. The files name their scheme, one for all of them. All files are
-tested together, and if that fails the bad ones are found: each verdict is that of the file alone.
-Exit code 0 if all hold, 1 if one does not, 2 if one is malformed or cannot be decided.
+A folder stands for its .json files. The files name their scheme, which must be the same for all.
+All files are verified together, and if that fails the bad ones are found: each verdict is that of
+the file alone. Exit code 0 if all hold, 1 if one does not, 2 if one is malformed or cannot be decided.
 
-Why an aggregate needs --keys: whoever may choose a key freely can choose X minus the keys of
-others, and then sign in their names (a rogue key). A proof of possession rules that out, so each
-signer must be in a file of --keys, and the proofs there are verified first. --trust-keys says that
+Why an aggregate needs --keys: a signer that can choose its key freely can choose X minus the keys
+of others, and then sign in their names (a rogue key). A proof of possession rules that out, so each
+signer must be in a --keys file, and the proofs there are verified first. --trust-keys asserts that
 this was done elsewhere; never use it with keys from strangers. A single signature needs neither.
-An aggregate of XMSS is a list in which each signature holds under its own key, or a proof that such
-signatures exist: no proofs of possession are needed, and --keys only for signers that are named by
-positions.
-A bundle is one proof of several votes, and needs the keys of all of them. A merge or a bundle of
-XMSS takes about half a second: the circuits that it is verified with are made anew by each command, which
-takes far longer than the verification. A process that stays, as a node does, makes them once.")]
+An XMSS aggregate is a list in which each signature holds under its own key, or a proof that such
+signatures exist: it needs no proofs of possession, and --keys only if positions name its signers.
+A bundle is one proof of several votes and needs the keys of all of them. Verifying a merge or a
+bundle of XMSS takes about half a second, because each command rebuilds the verification circuits,
+which takes far longer than the verification. A long-running process, such as a node, builds them once.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
     #[command(flatten)]
     profile: ProfileOptions,
-    /// Signatures, aggregates, bundles, files of public keys, or folders of them
+    /// Signatures, aggregates, bundles, public key files, or folders of them
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
-    /// Public keys with proofs of possession, for aggregates; may be repeated
+    /// File of public keys with proofs of possession, for aggregates; may be repeated
     #[arg(long, value_name = "FILE")]
     keys: Vec<PathBuf>,
-    /// Verify no proofs of possession of the signers of aggregates: see below
+    /// Skip the proofs of possession of the signers of aggregates (see below)
     #[arg(long)]
     trust_keys: bool,
 }

@@ -14,7 +14,7 @@ pub(crate) enum BroadcastCode {
     /// Reed-Solomon shards under a Merkle root, which relays forward
     #[default]
     ReedSolomon,
-    /// Random linear combinations under Pedersen commitments, which relays mix again
+    /// Random linear combinations under Pedersen commitments, which relays recombine
     Rlnc,
 }
 

@@ -11,7 +11,7 @@ use alphorn_xmss::Set;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// The process of a prove lane, started by a node
+/// Run as the process of a prove lane, started by a node
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Signature scheme
     #[arg(long, value_parser = ["falcon", "xmss"])]
     scheme: String,
-    /// What aggregates and collections are
+    /// Form of aggregates and of collections
     #[arg(long, value_enum)]
     layers: Layers,
 }

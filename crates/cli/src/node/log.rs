@@ -13,10 +13,10 @@ const LINES_MAX: usize = 4_096;
 /// What a node writes in its log, and how.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct LogOptions {
-    /// How the log is written
+    /// Format of the log
     #[arg(long, value_enum, default_value_t = Format::Text)]
     log_format: Format,
-    /// What the log has: this and all that is worse
+    /// Lowest severity that is logged
     #[arg(long, value_enum, default_value_t = Level::Info)]
     log_level: Level,
 }
@@ -26,20 +26,20 @@ pub(crate) struct LogOptions {
 enum Format {
     /// Lines of text
     Text,
-    /// A JSON object a line
+    /// One JSON object per line
     Json,
 }
 
 /// What a log has.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
-    /// What an operator must act on
+    /// Events that an operator must act on
     Error,
-    /// Duties that were missed, jobs that failed
+    /// Also missed duties and failed jobs
     Warn,
-    /// Also what is done, of a node a line a slot
+    /// Also normal activity: for a node, one line per slot
     Info,
-    /// Peers, blocks, finality
+    /// Also peers, blocks and finality
     Debug,
 }
 

@@ -36,46 +36,46 @@ const API_PORT: u16 = 5052;
 /// The default.
 const ABOVE_BYTES: u32 = alphorn_node::cast::ABOVE_BYTES as u32;
 
-/// One node of a network: votes, aggregates, collects and proposes for the validators it hosts
+/// Run one node of a network: vote, aggregate, collect and propose for the validators it hosts
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example, two nodes on this machine, each in a terminal of its own:
+    after_help = "Example, two nodes on this host, each in its own terminal:
   alphorn genesis --out net --nodes 2
   alphorn node --genesis net --node-id node-0 --data-dir data-0 --node-key net/node-0/node.key
   alphorn node --genesis net --node-id node-1 --data-dir data-1 --node-key net/node-1/node.key
 
-A node prints where its page and its metrics are, a line a slot with what became of the duties of
-its validators, and their sum when it ends. With --json - the lines go to standard error;
---log-format json makes each of them an object.
+A node prints the addresses of its page and its metrics, one line per slot with the outcome of its
+validators' duties, and the totals when it exits. With --json - the lines go to standard error;
+--log-format json makes each line an object.
 
-The folder of --genesis has config.yaml (what all nodes agree on) and nodes.yaml (who they are).
-Its validators have interop keys, which everybody can make and which protect nothing; or keys of
-their own: ALPHORN_KEYS of config.yaml names the file of their public keys, --keystores the folder
-with the secret ones of the validators that this node hosts. An XMSS key moves with its first start:
-its mark beside the keystore is spent, and from then on it signs with this --data-dir alone.
-Each option can come from elsewhere: --api-port from ALPHORN_API_PORT in the environment, or from
-`api-port: 5052` in the YAML file of --config; the command line comes first, then the environment,
-then the file. --dry-run shows what comes from where, opens the keystores, and reads the checkpoint
-as a start does.
-The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
+The --genesis folder contains config.yaml (what all nodes agree on) and nodes.yaml (the list of
+nodes). Validators have either interop keys, which anyone can compute and which protect nothing, or
+their own keys: ALPHORN_KEYS in config.yaml names the file of public keys, --keystores the folder
+with the secret keys of the validators that this node hosts. The first start moves an XMSS key: the
+mark next to the keystore is spent, and from then on the key signs with this --data-dir only.
+Every option can also be set elsewhere: --api-port by ALPHORN_API_PORT in the environment, or by
+`api-port: 5052` in the YAML file given by --config. The command line takes precedence over the
+environment, which takes precedence over the file. --dry-run shows the source of each option, opens
+the keystores, and reads the checkpoint as a normal start does.
+The node listens on loopback by default. It exits on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Plain,
-    /// YAML file with options, as `api-port: 5052`
+    /// YAML file with options, such as `api-port: 5052`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Check options and files, show each option with where it comes from, and end
+    /// Check options and files, show each option and its source, and exit
     #[arg(long)]
     dry_run: bool,
     /// Folder with config.yaml and nodes.yaml
     #[arg(long, value_name = "DIR")]
     genesis: PathBuf,
-    /// Which node of nodes.yaml this is
+    /// Name of this node in nodes.yaml
     #[arg(long, value_name = "NAME")]
     node_id: String,
-    /// Folder for what must survive a restart; one process at a time
+    /// Folder for state that must survive a restart; used by one process at a time
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// File with the node's key: 64 hexadecimal digits
@@ -86,67 +86,67 @@ pub(crate) struct Args {
     /// Address to listen on for peers
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
-    /// Port for peers; that of nodes.yaml by default
+    /// Port for peers (default: the one in nodes.yaml)
     #[arg(long, value_name = "PORT")]
     gossipsub_port: Option<u16>,
-    /// What the node listens with for peers; it dials them as nodes.yaml says
+    /// Transport on which the node listens for peers; it dials them as nodes.yaml says
     #[arg(long, value_enum, default_value_t = Transports::Quic)]
     transport: Transports,
-    /// Connections to peers at most; what they may send bounds the memory of the node
+    /// Maximum number of peer connections; what peers may send bounds the memory of the node
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(alphorn_net::PEERS_MAX)))]
     peers_max: u32,
-    /// More nodes to dial than nodes.yaml has: addresses as there, node records (enr:...), or YAML files
-    /// with a list of either
+    /// Additional nodes to dial: addresses as in nodes.yaml, node records (enr:...), or YAML files with a
+    /// list of either
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     bootnodes: Vec<String>,
     /// Address of the HTTP interface
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     http_address: IpAddr,
-    /// Port of the HTTP interface, 0 for any; that of nodes.yaml by default, 5052 if it has none
+    /// Port of the HTTP interface, 0 for any free one (default: the one in nodes.yaml, or 5052)
     #[arg(long, value_name = "PORT")]
     api_port: Option<u16>,
-    /// Names that the HTTP interface answers to beside addresses and localhost
+    /// Host names that the HTTP interface answers to, in addition to addresses and localhost
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     http_allow_host: Vec<String>,
-    /// List each right to sign in a new file before it is used, to be checked afterwards
+    /// Log each right to sign to a new file before it is used, for checking afterwards
     #[arg(long, value_name = "FILE")]
     sign_log: Option<PathBuf>,
     /// Record every input in a new file, for `alphorn replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Keep the prove lanes busy with work of no value, to see what duties suffer
+    /// Keep the prove lanes busy with useless work, to see how duties suffer
     #[arg(long)]
     saturate: bool,
     #[command(flatten)]
     lanes: LaneOptions,
     #[command(flatten)]
     broadcast: BroadcastOptions,
-    /// Slots after the start in which nothing is signed and votes with local keys are listened for:
-    /// another machine that has them silences this one. The first costs nothing, a start waits that long
+    /// Slots after the start in which the node signs nothing and listens for votes with its own keys; if
+    /// another host uses them, this node stays silent. The first is free: a start waits that long anyway
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1_024))]
     doppelganger_slots: u64,
     #[command(flatten)]
     recovery: recovery::RecoveryOptions,
-    /// Whether it aggregates and collects when its validators are selected; it can be changed while it runs
+    /// Aggregate and collect when hosted validators are selected; can be changed at run time
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true",
           num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
     is_aggregator: bool,
-    /// Begin although this machine is predicted to be too slow for what the node has to do
+    /// Start even if this host is predicted to be too slow for the node's duties
     #[arg(long)]
     force: bool,
-    /// Port on which the metrics alone are served as well, at the address of --metrics-address
+    /// Additional port that serves only the metrics, at --metrics-address
     #[arg(long, value_name = "PORT")]
     metrics_port: Option<u16>,
-    /// Address of the port of --metrics-port; that of --http-address by default
+    /// Address for --metrics-port (default: that of --http-address)
     #[arg(long, value_name = "IP", requires = "metrics_port")]
     metrics_address: Option<IpAddr>,
-    /// End when standard input ends
+    /// Exit when standard input is closed
     #[arg(long)]
     exit_on_stdin_eof: bool,
     #[command(flatten)]
     log: log::LogOptions,
-    /// Say nothing but errors and warnings
+    /// Print only errors and warnings
     #[arg(long)]
     quiet: bool,
 }
@@ -202,15 +202,15 @@ pub(crate) enum Transports {
     Quic,
     /// TCP with Noise
     Tcp,
-    /// Both, on ports of the same number
+    /// Both, on the same port number
     Both,
 }
 
 /// What is broadcast in coded pieces, and not gossiped.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct BroadcastOptions {
-    /// Blocks and collections above so many bytes are broadcast in coded pieces, not gossiped; each
-    /// node decides for its own
+    /// Broadcast blocks and collections above this size in coded pieces instead of gossiping them; each
+    /// node decides for itself
     #[arg(long, value_name = "BYTES", default_value_t = ABOVE_BYTES,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(ABOVE_BYTES_MAX)))]
     pub(crate) broadcast_above: u32,

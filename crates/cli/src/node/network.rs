@@ -19,36 +19,36 @@ pub(crate) struct NetworkOptions {
     /// Signature scheme
     #[arg(long, default_value = "bls", value_parser = ["bls", "falcon", "xmss"])]
     pub(crate) scheme: String,
-    /// What aggregates and collections are; proofs are made in processes of their own
+    /// Form of aggregates and of collections; proofs are made in separate processes
     #[arg(long, value_enum, default_value_t = Layers::ListList)]
     pub(crate) layers: Layers,
-    /// Length of the slot and its phases; lean, and slow with xmss, by default, or where there are not two
-    /// levels phases as long as theirs
+    /// Length of the slot and its phases (default: lean, with xmss slow; without two levels of evidence,
+    /// phases of the same length)
     #[arg(long)]
     pub(crate) preset: Option<Timing>,
-    /// Validators in all, as 65536 or 2^16; 256, with falcon 64, with xmss 32 by default
+    /// Total number of validators, such as 65536 or 2^16 (default: 256; 64 with falcon, 32 with xmss)
     #[arg(long, value_parser = validators)]
     pub(crate) validators: Option<u32>,
-    /// Committees; 2, with xmss 1 by default
+    /// Number of committees (default: 2; 1 with xmss)
     #[arg(long)]
     pub(crate) committees: Option<u16>,
-    /// Cells of a committee
+    /// Number of cells per committee
     #[arg(long, default_value_t = 2)]
     pub(crate) subcommittees: u16,
-    /// Units of the level below in each unit, from the committee down: 2,4 are committees of two groups of
-    /// four cells, three levels of evidence; none is one level
+    /// Units of the next lower level in each unit, from the committee down: 2,4 means committees of two
+    /// groups of four cells, which is three levels of evidence; none means one level
     #[arg(long, value_name = "N,..", conflicts_with = "subcommittees")]
     pub(crate) fan_out: Option<FanOut>,
-    /// Aggregators of a cell, and combiners of a group of cells
+    /// Number of aggregators per cell, and of combiners per group of cells
     #[arg(long, default_value_t = 2)]
     pub(crate) aggregators: u16,
-    /// Collectors of a committee
+    /// Number of collectors per committee
     #[arg(long, default_value_t = 2)]
     pub(crate) collectors: u16,
-    /// How blocks and collections are coded that are too long for gossip
+    /// Code for blocks and collections that are too long for gossip
     #[arg(long, value_enum, value_name = "CODE", default_value_t)]
     pub(crate) broadcast_code: BroadcastCode,
-    /// What the fork choice does besides counting latest votes
+    /// Fork choice rule, in addition to counting latest votes
     #[arg(long, value_name = "NAME", default_value = "proposer-boost",
           value_parser = ["lmd", "proposer-boost", "view-merge"])]
     pub(crate) fork_choice: String,

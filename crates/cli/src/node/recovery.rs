@@ -21,25 +21,25 @@ use tracing::{info, warn};
 /// Time limit for each step of fetching a checkpoint.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a node begins if not at genesis, and what it does about files that are not as it left them
+/// Where a node starts if not at genesis, and how it treats files that have changed since its last run
 #[derive(clap::Args, Debug)]
 pub(crate) struct RecoveryOptions {
-    /// Begin at the finalised state of another node: a file, or http://HOST:PORT/alphorn/v0/checkpoint
-    /// of a node; a later state of the own folder comes first
+    /// Start from the finalised state of another node: a file, or http://HOST:PORT/alphorn/v0/checkpoint
+    /// of a node; a later state in --data-dir takes precedence
     #[arg(long, value_name = "FILE|URL", visible_alias = "checkpoint-sync-url")]
     pub(crate) checkpoint: Option<String>,
-    /// SHA-256 that the checkpoint must have, from somebody whom you trust: nothing else says that it
-    /// is the network's; with a URL it is needed
+    /// Expected SHA-256 of the checkpoint, from a source you trust: nothing else shows that it belongs to
+    /// the network; required with a URL
     #[arg(long, value_name = "HEX", requires = "checkpoint")]
     pub(crate) checkpoint_digest: Option<String>,
-    /// Go on with a new safety.redb where the one that should be there is missing, damaged or an older
-    /// copy. It says that you know that no process has signed with these keys since the slot that
-    /// the refusal names; if one has, this can slash validators and give one-time keys away
+    /// Continue with a new safety.redb if the expected one is missing, damaged or an older copy. By this
+    /// you assert that no process has signed with these keys since the slot named in the refusal; if one
+    /// has, validators can be slashed and one-time keys disclosed
     #[arg(long)]
     pub(crate) accept_new_safety_file: bool,
-    /// Sign again after another process was heard that signs with a key of this node, or with a clock
-    /// that stands before the last one seen. It says that the other process has ended and the clock is
-    /// right
+    /// Resume signing after another process was heard signing with a key of this node, or with a clock
+    /// earlier than the last one seen. By this you assert that the other process has exited and the clock
+    /// is right
     #[arg(long)]
     pub(crate) resume_signing: bool,
 }

@@ -29,12 +29,12 @@ use std::sync::Arc;
 /// What aggregates and collections are.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Layers {
-    /// Lists of signatures; BLS has one form, which this names
+    /// Lists of signatures; also the name of the only form that BLS has
     #[default]
     #[value(name = "list/list")]
     #[serde(rename = "list/list")]
     ListList,
-    /// Aggregates are lists, collections proofs
+    /// Aggregates are lists, collections are proofs
     #[value(name = "list/proof")]
     #[serde(rename = "list/proof")]
     ListProof,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Maximum number of peers listed.
 const PEERS_MAX: usize = 16;
 
-/// How a running node is: duties, chain, peers, memory; exit code 1 if it is not well
+/// Show the state of a running node: duties, chain, peers, memory; exit code 1 if it is unhealthy
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -29,10 +29,10 @@ pub(crate) struct Args {
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
 struct Which {
-    /// Where its HTTP interface is
+    /// Address of its HTTP interface
     #[arg(long, value_name = "IP:PORT")]
     api: Option<SocketAddr>,
-    /// Its data folder, where ready.json says where its interface is
+    /// Its data folder, whose ready.json has the address of its interface
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }

@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Header, statement and the sizes of all parts of a proof
+/// Show header, statement and the sizes of all parts of a proof
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn proof inspect aggregate.json
   alphorn proof inspect aggregate.json --json -
 
-Reads an aggregate of XMSS that `aggregate --form proof` wrote, a merge or a bundle. The form of the
-proof is checked: header, lengths, elements below the modulus. `verify` says whether it holds.
+Reads an XMSS aggregate written by `aggregate --form proof`, a merge or a bundle. The format of the
+proof is checked: header, lengths, elements below the modulus. `verify` decides whether it holds.
 
-Elements have 31 bits. What a part has at most follows from the header; rows and paths have fewer
-where what is opened overlaps, which is sent once. More signatures than a proof takes, 1472 of the set compact and 1024 of
-prod, are several proofs with disjoint supports. Of a merge the level and the kinds of its children
-are shown.")]
+Elements have 31 bits. The maximum size of a part follows from the header; rows and paths have fewer
+elements where openings overlap, because the overlap is sent once. More signatures than one proof
+takes (1472 with the set compact, 1024 with prod) are several proofs with disjoint supports. For a
+merge, its level and the kinds of its children are shown.")]
 pub(super) struct Args {
-    /// An aggregate whose evidence is a proof
+    /// Aggregate whose evidence is a proof
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write what was found as one JSON object, - for standard output
+    /// Write the result as one JSON object, - for standard output
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
 }

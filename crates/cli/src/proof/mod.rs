@@ -7,7 +7,7 @@ use crate::files::bundle;
 use alphorn_lab::proof::security;
 use clap::Subcommand;
 
-/// Hash-based proofs that many signed: look into them, and what they rest on
+/// Hash-based proofs of many signatures: inspect, bundle and split them, show their security
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -16,13 +16,13 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Header, statement and the sizes of all parts of a proof
+    /// Show header, statement and the sizes of all parts of a proof
     Inspect(inspect::Args),
     /// Bundle proofs of votes over several messages into one proof
     Bundle(bundle::BundleArgs),
-    /// Take one entry out of a bundle, as an aggregate of its own
+    /// Extract one entry from a bundle as a separate aggregate
     Split(bundle::SplitArgs),
-    /// The error of each step in bits, computed from the sizes, and all assumptions
+    /// Show the error of each step in bits, computed from the sizes, and all assumptions
     Security(security::Args),
 }
 

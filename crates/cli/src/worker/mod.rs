@@ -55,31 +55,31 @@ const TOKEN_LEAST: usize = 32;
 /// How long a connection has until its first answer, to cover a long body and then the wait for a job.
 const FIRST_ANSWER: Duration = Duration::from_secs(60);
 
-/// Proofs of XMSS signatures for clients in any language, over HTTP
+/// Serve proofs of XMSS signatures over HTTP to clients in any language
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
   alphorn worker --listen 127.0.0.1:5062 --sets prod
 
-A client uploads the public keys of a committee once, hands in signatures, and gets proofs; it merges and
+A client uploads the public keys of a committee once, submits signatures, and gets proofs; it merges and
 verifies proofs the same way. Bodies are JSON or SSZ. The worker has no secret keys and signs nothing.
-docs/worker.md has the paths, and examples/worker/ a client in Python and one in Go.
+docs/worker.md lists the paths, and examples/worker/ has a client in Python and one in Go.
 
-Anybody who reaches the address may use it, so beyond loopback it asks for --token-file: a line
-NAME TOKEN for each client, each token of 32 characters or more, readable by its owner alone.
-The worker ends on Ctrl-C and SIGTERM once the jobs that it has are done, at most after --grace.")]
+Anyone who can reach the address may use it, so beyond loopback --token-file is required: one line
+NAME TOKEN per client, each token at least 32 characters long, in a file readable only by its owner.
+On Ctrl-C and SIGTERM the worker exits once its jobs are done, but after --grace at the latest.")]
 pub(crate) struct Args {
     #[command(flatten)]
     compute: Compute,
-    /// Address of the HTTP interface; port 0 for any
+    /// Address of the HTTP interface; port 0 for any free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5062")]
     listen: SocketAddr,
-    /// Names that the interface answers to, apart from addresses and localhost
+    /// Host names that the interface answers to, in addition to addresses and localhost
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     http_allow_host: Vec<String>,
-    /// File with a line NAME TOKEN for each client
+    /// File with one line NAME TOKEN per client
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Parameter sets that are served: prod, compact, test
+    /// Parameter sets to serve: prod, compact, test
     #[arg(
         long,
         value_name = "SETS",
@@ -87,32 +87,32 @@ pub(crate) struct Args {
         default_value = "prod"
     )]
     sets: Vec<Set>,
-    /// Clients at a time; each has a share of its own of memory and jobs
+    /// Maximum number of clients at a time; each has its own share of memory and jobs
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     clients_max: u16,
-    /// Jobs of a client that wait or run, at most
+    /// Maximum number of waiting and running jobs per client
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1_024))]
     jobs_max: u16,
-    /// Longest body of a request in MiB, and the most that a client's jobs under way may hold
+    /// Maximum request body in MiB, also the most that a client's unfinished jobs may hold
     #[arg(long, value_name = "MIB", default_value_t = 96, value_parser = clap::value_parser!(u32).range(1..=256))]
     body_max: u32,
-    /// How many seconds jobs that have ended are remembered
+    /// Seconds for which finished jobs are kept
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     keep: u64,
-    /// How many seconds jobs under way have when the worker is asked to end
+    /// Seconds that unfinished jobs have to complete when the worker is asked to exit
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3_600))]
     grace: u64,
     #[command(flatten)]
     lanes: LaneOptions,
-    /// File that says where the worker listens, once it does
+    /// File to write the worker's address to once it listens
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     ready_file: Option<PathBuf>,
-    /// End when standard input ends
+    /// Exit when standard input is closed
     #[arg(long)]
     exit_on_stdin_eof: bool,
     #[command(flatten)]
     log: LogOptions,
-    /// Say nothing but errors and warnings
+    /// Print only errors and warnings
     #[arg(long)]
     quiet: bool,
     /// Serve as the process of a prove lane

@@ -18,7 +18,7 @@ use alphorn_exec::{Backend, Exec};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Aggregate keys of all collections of a slot
+/// Benchmark the aggregate keys of all collections of a slot
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench bls sums
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     common: Common,
     #[command(flatten)]
     shape: Shape,
-    /// Shares (as 0.5 or 95%) or recorded epochs, a case each
+    /// Voters: shares (such as 0.5 or 95%) or recorded epochs, one case each
     #[arg(
         long,
         value_delimiter = ',',
@@ -38,7 +38,7 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     participation: Vec<Participation>,
-    /// Runs of each method; the least time counts
+    /// Number of runs per method; the minimum time counts
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
 }

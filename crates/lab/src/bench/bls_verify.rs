@@ -23,23 +23,23 @@ use std::sync::Arc;
 use std::time::Instant;
 use world::{World, epoch_keys};
 
-/// Verification of all collections of a slot
+/// Benchmark the verification of all collections of a slot
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench bls verify
   alphorn bench bls verify --participation 0.99 --threads 1
   alphorn bench bls verify --bad 8
 
-Inner are the collections alone, full also the proof of selection and the envelope of each. blst runs on
-the same collections: each alone, its keys summed one by one (naive), by blst's bulk addition (bulk), or
-over the signers or the others, whichever are fewer (subtract); and all together (batch): sums as in subtract, 64
-random bits an item, Pippenger's buckets, one product of pairings.")]
+`inner` covers the collections alone, `full` also the proof of selection and the envelope of each. blst
+runs on the same collections: each alone, with its keys summed one by one (naive), by blst's bulk addition
+(bulk), or over the signers or the non-signers, whichever are fewer (subtract); and all together (batch),
+with sums as in subtract, 64 random bits per item, Pippenger's buckets and one product of pairings.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     shape: Shape,
-    /// A share (as 0.5 or 95%) or a recorded epoch
+    /// Voters: a share (such as 0.5 or 95%) or a recorded epoch
     #[arg(
         long,
         value_name = "SHARE|FILE",
@@ -47,10 +47,10 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     participation: Participation,
-    /// Collections whose signature is swapped for one of another message; at most as many as there are
+    /// Number of collections whose signature is replaced by one of another message; at most all
     #[arg(long, default_value_t = 1)]
     bad: usize,
-    /// Runs of our method; the least time counts
+    /// Number of runs of our method; the minimum time counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
 }

@@ -13,26 +13,26 @@ use alphorn_rlnc::{Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, Subject, VERIFY_BAT
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// Coding, verifying and decoding chunks of a broadcast
+/// Benchmark coding, verifying and decoding the chunks of a broadcast
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench broadcast
   alphorn bench broadcast --kernel portable,avx2,avx512 --strategy rlnc
   alphorn bench broadcast --strategy rs --emit-costs codes.json
 
-By default 10 chunks of 380 elements, the 118.75 KiB that the proof of concept of the published proposal was
-measured with (ethresear.ch 21370). One thread. Each time is the median of at least 30 runs (5 where one takes
-0.1 s), on fresh inputs; `faster` compares medians with the fastest peer that does the same work. The bare
-Reed-Solomon code verifies nothing: its times are shown, not compared.")]
+The default is 10 chunks of 380 elements, the 118.75 KiB with which the proof of concept of the published
+proposal was measured (ethresear.ch 21370). One thread. Each time is the median of at least 30 runs (5 if
+one takes 0.1 s), on fresh inputs; `faster` compares medians with the fastest peer that does the same work.
+The bare Reed-Solomon code verifies nothing: its times are shown, not compared.")]
 pub(crate) struct Args {
-    /// Chunks of a generation
+    /// Number of chunks per generation
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=64))]
     chunks: u16,
-    /// Elements of a chunk, 31 payload bytes each
+    /// Number of elements per chunk, 31 payload bytes each
     #[arg(long, value_name = "M", default_value_t = 380,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(ELEMENTS_MAX)))]
     elements: u32,
-    /// What to measure
+    /// Codes to measure
     #[arg(long, value_enum, default_value_t = What::All)]
     strategy: What,
     #[command(flatten)]
@@ -45,7 +45,7 @@ enum What {
     Rlnc,
     /// Reed-Solomon shards under a Merkle root
     Rs,
-    /// All of them
+    /// All codes
     All,
 }
 

@@ -24,7 +24,7 @@ const POSITIONS_MAX: u64 = 1 << 26;
 /// Aggregators of a cell where collections are sums of aggregates.
 const AGGREGATORS: u16 = 16;
 
-/// Codes of supports: bytes of all collections of a slot, times of one
+/// Benchmark support codes: bytes of all collections of a slot, times for one
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench codec
@@ -32,23 +32,23 @@ const AGGREGATORS: u16 = 16;
   alphorn bench codec --participation 0.95 --flip 0.001,0.003,0.01,0.03,0.1
   alphorn bench codec --participation 0.95 --multiplicity 3 --miss 0.01
 
-The collections of a slot: each validator votes with the given probability, or as recorded; the slot
-before differs in a share of --flip of all votes. With multiplicity 1 each collection misses a share
-of --miss of its own. Above 1 there are 16 aggregates a cell, each with such misses, and every
-collection of a committee is what the collector's rule (quorum) sums of them.
+The collections of a slot: each validator votes with the given probability, or as recorded; the
+previous slot differs in a share of --flip of all votes. With multiplicity 1 each collection misses
+its own random share of --miss. Above 1 there are 16 aggregates per cell, each with such misses, and
+every collection of a committee is the sum that the collector's rule (quorum) makes of them.
 
 The codes:
   none   one class of positions
-  chain  two classes, by the slot before
-  link   six classes, by the slot before and the collections of the committee that were sent already
-The entropy is the least that any code with one class can reach on average. Every code is read again
-and compared: exit code 1 if one differs. Snappy is for comparison and exists for multiplicity 1.")]
+  chain  two classes, by the previous slot
+  link   six classes, by the previous slot and the committee's collections sent so far
+The entropy is the minimum that any code with one class can reach on average. Every code is decoded
+and compared: exit code 1 if one differs. Snappy is for comparison, with multiplicity 1 only.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     network: NetworkArgs,
-    /// Shares (as 0.5 or 95%) or recorded epochs, a case each
+    /// Voters: shares (such as 0.5 or 95%) or recorded epochs, one case each
     #[arg(
         long,
         value_delimiter = ',',
@@ -56,20 +56,20 @@ pub(crate) struct Args {
         value_name = "SHARE|FILE"
     )]
     participation: Vec<Participation>,
-    /// Votes that turned since the slot before, a case each
+    /// Share of votes that changed since the previous slot, one case each
     #[arg(long, value_delimiter = ',', default_value = "0.003", value_name = "SHARE",
           value_parser = share_option)]
     flip: Vec<f64>,
-    /// Votes that a collection (with multiplicities: an aggregate) misses
+    /// Share of votes that a collection (with multiplicities: an aggregate) misses
     #[arg(long, default_value = "0.002", value_name = "SHARE", value_parser = share_option)]
     miss: f64,
-    /// Greatest multiplicity: 1, 3, 7 or 15
+    /// Maximum multiplicity: 1, 3, 7 or 15
     #[arg(long, default_value = "1", value_parser = ["1", "3", "7", "15"])]
     multiplicity: String,
-    /// Collections of each committee
+    /// Number of collections per committee
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     collections: u16,
-    /// Runs of which the least time counts
+    /// Number of runs; the minimum time counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
 }

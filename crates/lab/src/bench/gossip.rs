@@ -29,31 +29,31 @@ const SEED: u64 = 1;
 /// One-way delay of a byte to a neighbour.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// Gossip among real nodes, against the simulator's
+/// Benchmark gossip among real nodes against the simulator's
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench gossip
   alphorn bench gossip --nodes 64 --degree 16
   alphorn bench gossip --bytes 500,20000 --json gossip.json
 
-Real nodes run gossip as a node of this program does, all in one process, over connections of the loopback
-interface on which every byte takes 100 ms; they validate a message for 10 ms before they forward it. Sixteen
-messages are sent, one a second. The model has the same connections, delays and messages; what its nodes compute
-takes no core of another.
-Copies are messages of a payload that came, those that a node had included. Hops are not counted: they are
-reckoned from arrival times of both, as delay and validation of each hop are known.")]
+Real nodes run the same gossip as `alphorn node`, all in one process, over loopback connections that
+delay every byte by 100 ms; they validate a message for 10 ms before they forward it. Sixteen messages are
+sent, one per second. The model has the same connections, delays and messages, but its nodes do not compete
+for cores.
+Copies are all received messages of a payload, including those that a node already had. Hops are not
+counted but derived from arrival times in both, as delay and validation time of each hop are known.")]
 pub struct Args {
-    /// Nodes
+    /// Number of nodes
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=256))]
     nodes: u32,
-    /// Connections of each node, about; even
+    /// Approximate number of connections per node; even
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(8..=64))]
     degree: u32,
-    /// Bytes of a message: a case each
+    /// Message sizes in bytes, one case each
     #[arg(long, default_value = "500,20000", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(8..=200_000))]
     bytes: Vec<u32>,
-    /// Networks of real nodes, side by side: no two find the same meshes
+    /// Number of networks of real nodes, side by side: no two form the same meshes
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=16))]
     networks: u32,
     #[command(flatten)]

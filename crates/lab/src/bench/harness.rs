@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Kernels that are cases, and where figures and costs go.
 #[derive(clap::Args, Debug)]
 pub(super) struct Output {
-    /// Kernels: auto, portable, avx2, avx512dq or avx512, a case each; or CRATE=LEVEL
+    /// Kernels: auto, portable, avx2, avx512dq or avx512, one case each; or CRATE=LEVEL
     #[arg(
         long,
         value_name = "LEVEL",

@@ -28,7 +28,7 @@ use world::{KEYS_MAX, World};
 /// What the measured proofs are bound to.
 const CONTEXT: &[u8] = b"alphorn/bench/lattice";
 
-/// Proofs of Falcon signatures, against verifying the signatures
+/// Benchmark proofs of Falcon signatures against verifying the signatures
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench lattice --n 100,1000
@@ -38,19 +38,19 @@ const CONTEXT: &[u8] = b"alphorn/bench/lattice";
   alphorn bench lattice --n 1000,10000 --threads 1 --peer ./labrador.sh
   alphorn bench lattice --n 16,256,1000 --emit-costs falcon.json --json -
 
-Each case has what the same signatures take that are verified plainly, in batches by this program and one by one by
-the crate fn-dsa; the program of --peer has rows of its own. Verification starts from bytes: public keys are decoded
-in every figure; a node decodes them once. All but fn-dsa uses --threads; the set-up, of parameters and commitment
-keys, is made once for a number of signatures. Below are the steps of the verifier. A table of costs is that of the
-first preset, and of degree 512 alone.")]
+Each case also shows the cost of verifying the same signatures directly, in batches by this program and one
+by one by the crate fn-dsa; the --peer program has its own rows. Verification starts from bytes: every time
+includes decoding the public keys, which a node decodes once. Everything except fn-dsa uses --threads; the
+set-up, of parameters and commitment keys, is made once per number of signatures. The steps of the verifier
+are listed below. A table of costs covers only the first preset, and only degree 512.")]
 pub(crate) struct Args {
     /// Numbers of signatures, 1 to 20000
     #[arg(long, value_name = "N", default_value = "1000", value_delimiter = ',')]
     n: Vec<u32>,
-    /// Threads, but for fn-dsa; all cores that this process may use by default
+    /// Number of threads, except for fn-dsa (default: all cores available to this process)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// What a proof saves: time of verification (fast) or bytes (small); both with a comma
+    /// What proofs optimise: verification time (fast) or bytes (small); both separated by a comma
     #[arg(long, value_name = "PRESET", value_parser = preset, default_value = "fast", value_delimiter = ',')]
     preset: Vec<Preset>,
     #[command(flatten)]
@@ -58,10 +58,10 @@ pub(crate) struct Args {
     /// Degree of the signatures: 512 (Falcon-512) or 1024 (Falcon-1024)
     #[arg(long, value_name = "DEGREE", value_parser = degree, default_value_t = DEGREE)]
     degree: usize,
-    /// Runs of each operation, of verifications at least eight; the least time counts
+    /// Number of runs per operation, at least eight for verification; the minimum time counts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// A program that proves and verifies the same signatures in the same run (falcon.md says how it is called)
+    /// Program that proves and verifies the same signatures in the same run (interface: see falcon.md)
     #[arg(long, value_name = "PROGRAM")]
     peer: Option<PathBuf>,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::timing::least;
 use clap::Subcommand;
 
-/// Measurements against the naive method and the peer library of the same run
+/// Benchmark against the naive method and the peer library in the same run
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -26,21 +26,21 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// BLS12-381
+    /// Benchmark BLS12-381 signatures
     Bls(BlsArgs),
-    /// Codes of supports: bytes of all collections of a slot, times of one
+    /// Benchmark support codes: bytes of all collections of a slot, times for one
     Codec(codec::Args),
-    /// Coding, verifying and decoding the chunks of a broadcast
+    /// Benchmark coding, verifying and decoding the chunks of a broadcast
     Broadcast(broadcast::Args),
-    /// Gossip among real nodes, against the simulator's
+    /// Benchmark gossip among real nodes against the simulator's
     Gossip(gossip::Args),
-    /// Events a second of the simulator
+    /// Measure messages and events per second of the simulator
     Sim(sim::Args),
-    /// Proofs of Falcon signatures, against verifying them plainly
+    /// Benchmark proofs of Falcon signatures against verifying the signatures
     Lattice(lattice::Args),
-    /// Proofs that many signed, against the lists of their signatures
+    /// Benchmark hash-based proofs of many signatures against lists of the signatures
     Proof(proof::Args),
-    /// XMSS: hashing, keys, signatures, verification
+    /// Benchmark XMSS: hashing, key generation, signing, verification
     Xmss(xmss::Args),
 }
 
@@ -52,9 +52,9 @@ struct BlsArgs {
 
 #[derive(Subcommand, Debug)]
 enum BlsWhat {
-    /// Aggregate keys of all collections of a slot
+    /// Benchmark the aggregate keys of all collections of a slot
     Sums(bls_sums::Args),
-    /// Verification of all collections of a slot
+    /// Benchmark the verification of all collections of a slot
     Verify(bls_verify::Args),
 }
 

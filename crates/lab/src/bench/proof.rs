@@ -22,7 +22,7 @@ use anyhow::anyhow;
 use serde_json::{Value, json};
 use world::World;
 
-/// Proofs that many signed: proving, verifying, bytes
+/// Benchmark hash-based proofs of many signatures: proving, verifying, bytes
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench proof
@@ -36,30 +36,32 @@ use world::World;
   alphorn bench proof --n 512,669,768 --entries 2,7,8,32 --threads 1 --emit-costs xmss-cells.json
 
 A case is a number of signatures, a preset, a kernel and a number of threads. `prove` is the median
-of --runs after a first run that is reported apart as cold; it contains `admit`, the verification of
-all signatures that comes before a proof. `verify` is one thread's, the committee's registry at hand,
-as it is once an epoch. `list` is the verification of the same signatures in a batch on the threads of
-the case: what a proof saves its reader. Bytes are those of the wire. Memory, in JSON, is the most that the
-process had so far. Signatures and keys are those of different interop validators. --steps shows where
-the time of the fastest warm run went; JSON always has it.
+of --runs after a first run, which is reported separately as cold; it includes `admit`, the
+verification of all signatures that precedes a proof. `verify` runs on one thread with the
+committee's registry available, as it is once per epoch. `list` is the batch verification of the
+same signatures on the threads of the case, which is what a proof saves the verifier. Bytes are
+those on the wire. Memory, in JSON, is the peak of the process so far. Signatures and keys are those
+of different interop validators. --steps shows how the time of the fastest warm run was spent; JSON
+always includes it.
 
-With --children proofs of --n signatures each (512 by default, at most 768), half of them in the next
-as well, are merged to one proof of the union, against one proof of all the signatures and the
-verification of the children one by one; more than 7 are merged level by level.
+With --children, proofs of --n signatures each (512 by default, at most 768), half of them shared
+with the next proof, are merged into one proof of the union. This is compared with one proof of all
+the signatures and with the verification of the children one by one; more than 7 are merged level by
+level.
 
-With --entries proofs of so many committees become one, as the evidence of a block: committees of 32,768
-keys of which --n signed (64 by default), each proof a merge. `registries` is what the evaluation of all
-keys takes of the verification; a bundle of more than 7 is a bundle of bundles.
+With --entries, proofs of this many committees become one, as the evidence of a block: committees of
+32,768 keys of which --n signed (64 by default), each proof a merge. `registries` is the part of the
+verification spent on the evaluation of all keys; a bundle of more than 7 is a bundle of bundles.
 
-With --emit-costs the figures become the cost table of XMSS with collections as proofs, for the
-simulator: one thread, the first preset and the last kernel. Proofs that merge are merged for it,
-two and seven of at most 512 signatures, --runs times. With --entries as well it is the table of
-evidence of cells as proofs (proof/proof): merges of proofs and of merges, and bundles of so many.")]
+With --emit-costs the results become the simulator's cost table of XMSS with collections as proofs:
+one thread, the first preset and the last kernel. For it, mergeable proofs are merged, two and seven
+of at most 512 signatures, --runs times. Together with --entries it is the table of cell evidence as
+proofs (proof/proof): merges of proofs and of merges, and bundles of this many.")]
 pub(crate) struct Args {
     /// Parameter set of XMSS
     #[arg(long, default_value_t = Set::Compact)]
     set: Set,
-    /// Numbers of signatures; 512, 1000 and what a proof takes by default, 8192 with --wide
+    /// Numbers of signatures (default: 512, 1000 and the most that a proof takes; 8192 with --wide)
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1 << 15))]
     n: Vec<u32>,
     /// Presets of the commitment: fast (rate 1/4) and small (rate 1/16)
@@ -71,22 +73,22 @@ pub(crate) struct Args {
         value_delimiter = ','
     )]
     preset: Vec<PresetName>,
-    /// One proof for up to 11328 signatures of the compact set, which is in no message
+    /// Make one proof for up to 11328 signatures of the compact set, a kind that no message carries
     #[arg(long, conflicts_with_all = ["preset", "emit_costs"])]
     wide: bool,
-    /// Merge so many proofs instead, a case each
+    /// Merge this many proofs instead, one case each
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["wide", "emit_costs"],
           value_parser = clap::value_parser!(u16).range(1..=64))]
     children: Vec<u16>,
-    /// Bundle so many proofs instead, each of a committee of its own, a case each
+    /// Bundle this many proofs instead, each of a different committee, one case each
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["children", "wide"],
           value_parser = clap::value_parser!(u16).range(1..=49))]
     entries: Vec<u16>,
-    /// Numbers of threads, a case each
+    /// Numbers of threads, one case each
     #[arg(long, value_name = "N", default_value = "1,2", value_delimiter = ',',
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Vec<u16>,
-    /// Warm runs of each case
+    /// Number of warm runs per case
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// Print the time and share of each step of each case

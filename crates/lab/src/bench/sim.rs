@@ -14,27 +14,27 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Messages and events a second of the simulator
+/// Measure messages and events per second of the simulator
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench sim
   alphorn bench sim --nodes 1000 --runs 3
 
-Each on one thread, and again on --threads. Received are messages that a node is handed, copies of what it
-has included; an event is one that is taken from the queue. Making the graph and the nodes is not in the time.
-The slot of Horn is the preset horn-1m-10k on a tenth of the nodes, 200 at least, with 65 validators a node.
-Exit code 1 is for a run that delivers less than everything, or that is another one on more threads.")]
+Each workload runs on one thread, and again on --threads. Received messages include copies of what a node
+already has; an event is one taken from the queue. The time to build the graph and the nodes is not counted.
+The slot of Horn is the preset horn-1m-10k on a tenth of the nodes, at least 200, with 65 validators per
+node. Exit code 1 if a run does not deliver everything, or if it differs on more threads.")]
 pub(crate) struct Args {
-    /// Nodes
+    /// Number of nodes
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(200..=1_000_000))]
     nodes: u32,
-    /// Runs of each workload; the least time counts
+    /// Number of runs per workload; the minimum time counts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
-    /// Threads of the second run of each workload; all cores of this process by default
+    /// Threads of the second run of each workload (default: all cores of this process)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Seed of graphs, latencies and choices
+    /// Seed for graphs, latencies and choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -9,16 +9,16 @@ use serde::Serialize;
 /// The size of the network that is measured.
 #[derive(clap::Args, Clone, Debug, Serialize)]
 pub(super) struct Shape {
-    /// Number of validators, as 1048576 or 2^20
+    /// Number of validators, such as 1048576 or 2^20
     #[arg(long, default_value = "2^20", value_parser = crate::options::validators)]
     pub(super) validators: u32,
-    /// Committees
+    /// Number of committees
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(super) committees: u16,
-    /// Collections of each committee
+    /// Number of collections per committee
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) collections: u16,
-    /// Greatest multiplicity: 1 is a bitfield, 15 is uint4
+    /// Maximum multiplicity: 1 is a bitfield, 15 is uint4
     #[arg(long, default_value = "1", value_parser = ["1", "3", "7", "15"])]
     pub(super) multiplicity: String,
 }

@@ -17,18 +17,18 @@ use alphorn_xmss::{Item, Purpose, SecretKey, Set, Signature, verify, verify_batc
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
-/// XMSS: hashing, key generation, signing, verification
+/// Benchmark XMSS: hashing, key generation, signing, verification
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench xmss
   alphorn bench xmss --set prod --kernel portable,avx2,avx512
   alphorn bench xmss --set prod --slots 131072 --threads 2 --runs 1 --json -
 
-Hashing, signing and verification run on one thread, key generation on --threads. Each time is the least of --runs,
-but for signing, where each index has its own number of tries: the mean over 64 indices, run once. `naive` is the
-portable kernel with one signature or index at a time on one thread, in the same run. A key has --slots indices; the
-time of a whole one of 131072 is measured only with --slots 131072, and by the naive method, which would take
-minutes, never.")]
+Hashing, signing and verification run on one thread, key generation on --threads. Each time is the
+minimum of --runs, except for signing, where each index needs its own number of tries: there it is
+the mean over 64 indices, run once. `naive` is the portable kernel with one signature or index at a
+time on one thread, in the same run. A key has --slots indices; the time for a full key of 131072 is
+measured only with --slots 131072, and never by the naive method, which would take minutes.")]
 pub(crate) struct Args {
     /// Parameter sets
     #[arg(
@@ -38,10 +38,10 @@ pub(crate) struct Args {
         value_delimiter = ','
     )]
     set: Vec<Set>,
-    /// Active indices of the generated key
+    /// Number of active indices of the generated key
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     slots: u32,
-    /// Runs of each operation but signing; the least time counts
+    /// Number of runs per operation except signing; the minimum time counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     #[command(flatten)]

@@ -38,29 +38,30 @@ const SLOTS: Range<u64> = 0..4;
 /// Validators of a committee of Horn at 2^20 validators: one more size for sums, which are fast.
 const SUMS: u32 = 1 << 15;
 
-/// The signature schemes side by side on the same votes: bytes, times, memory, security
+/// Compare the signature schemes on the same votes: bytes, times, memory, security
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn compare
   alphorn compare --validators 256,1024,4096 --html compare.html --csv compare.csv
   alphorn compare --scheme falcon,xmss --validators 512 --threads 1 --json -
 
-All validators of one committee sign one message. Each scheme signs, verifies the votes plainly in one
-batch, aggregates each cell, makes the collection of the committee and verifies it; on one thread and on all.
-A row for each form: sums (BLS), lists of signatures, proofs of all votes of a committee at once, and
-proofs that are merged: one of each cell, then of groups of up to seven, up to the committee. Then two and
-four collections, each with half of its votes in the next one too, are merged to one of all votes, where
-the scheme can; a proof to merge has at most 768 votes, so with larger committees the union has fewer
-than all. Each collection and each merge must verify, and must not verify for another message or without one of its signers. The default runs
-sums with a committee of 32,768 too, the size that Horn gives to 2^20 validators.
+All validators of one committee sign one message. Each scheme signs, verifies the votes directly in one
+batch, aggregates each cell, makes the collection of the committee and verifies it, on one thread and on
+all. There is one row per form: sums (BLS), lists of signatures, proofs of all votes of a committee at
+once, and merged proofs: one of each cell, then of groups of up to seven, up to the committee. Then, if
+the scheme can merge, two and four collections, each sharing half of its votes with the next, are merged
+into one of all votes; a proof to be merged has at most 768 votes, so with larger committees the union has
+fewer than all. Every collection and every merge must verify, and must fail to verify for another message
+or without one of its signers. The default also runs sums with a committee of 32,768, the size that Horn
+uses for 2^20 validators.
 
-The last table puts 2^20 votes together from committees of each size, one collection each, as staged
-publishing has it while the first collector is honest: modelled, from times measured in the same run. Sizes
-that a scheme does not take are left out.")]
+The last table composes 2^20 votes from committees of each size, one collection each, as with staged
+publishing while the first collector is honest. It is modelled from times measured in the same run. Sizes
+that a scheme does not support are left out.")]
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// Sizes of the committee, 2 to 32768 (lattices: to 20000); 1024 by default
+    /// Committee sizes, 2 to 32768 (lattices: up to 20000; default: 1024)
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = options::validators)]
     validators: Vec<u32>,
     /// Schemes: bls, falcon, xmss
@@ -73,16 +74,16 @@ pub struct Args {
     scheme: Vec<SchemeName>,
     #[command(flatten)]
     lattice: LatticeOptions,
-    /// Collectors of a committee that publish at worst, for the last table
+    /// Collectors per committee that publish in the worst case, for the last table
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     collectors: u16,
-    /// Milliseconds in which every node is to receive and verify them, for the last table
+    /// Milliseconds within which every node must receive and verify them, for the last table
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=600_000))]
     window_ms: u32,
-    /// Write a report with plots, one file
+    /// Write a report with plots to a single HTML file
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     html: Option<PathBuf>,
-    /// Write the figures as a table
+    /// Write the results as a CSV table
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     csv: Option<PathBuf>,
 }

@@ -39,7 +39,7 @@ const QUICK: (u32, u32) = (1 << 14, 500);
 /// The same for `--full`, whose figures are used in the book.
 const FULL: (u32, u32) = (1 << 16, 1000);
 
-/// Which scheme and topology carry the votes of a slot, on which network: a sweep in the simulator
+/// Find which scheme and topology carry a slot's votes on which network: a sweep in the simulator
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn explore
@@ -49,35 +49,34 @@ const FULL: (u32, u32) = (1 << 16, 1000);
   alphorn explore --costs falcon.json --topology horn --adversary 0,20,33
 
 Every point is a slot in the simulator: 99 % of the validators vote (--participation), the protocol's own
-selection, meshes, cover rules and encoders run over modelled links, and processors are charged from a
-table of costs. Without
---costs these are the schemes' own formulas on this machine's kernels. All is modelled but the costs of
-tables that say that they are measured.
+selection, meshes, cover rules and encoders run over modelled links, and processor time is charged from a
+table of costs. Without --costs, these come from the schemes' own formulas with this host's kernels.
+Everything is modelled, except costs from tables that declare them as measured.
 
-A point does its work if 99 % of the votes are in the block that is to have them, and 99 % of the nodes have
-99 % of the votes before the slot ends. All schemes have the same committees, as few as all of them take, and
-the same cells. In 'horn' and 'grid' a scheme whose proofs merge has proofs of cells, of groups and of
-committees, published by rank, and blocks of one proof of all, which are made a slot ahead (as the protocol
-horn-pq has it); the others go from cells to committees in one step. Votes and aggregates go directly to
-their receivers; in 'grid' along rows and columns. 'today' and 'strawman' have one level, whose aggregates go to
-everybody: in 'strawman' of committees that are the others' cells, in 'today' of a 32nd of the validators, so
-that it is beside no other. 'tree' has no phases: each of its positions goes on as soon as it has what is
-below, proofs that do not merge are carried to the root as a list, and --collectors are the nodes of a
-position. The adversary's nodes send nothing, and what they do not send is not counted as lost. Then the block
-of each point travels by each transport, alone.
+A point does its work if 99 % of the votes are in the block that should carry them, and 99 % of the nodes
+have 99 % of the votes before the slot ends. All schemes use the same cells and the same committees, as few
+as all of them support. In 'horn' and 'grid' a scheme whose proofs merge has proofs of cells, of groups and
+of committees, published by rank, and blocks with one proof of all votes, made a slot ahead (as in the
+protocol horn-pq); the other schemes go from cells to committees in one step. Votes and aggregates go
+directly to their receivers; in 'grid' along rows and columns. 'today' and 'strawman' have one level, whose
+aggregates go to every node. The committees of 'strawman' are the cells of the other topologies; 'today' has
+a 32nd of the validators, so it is not compared with the others. 'tree' has no phases: each position
+proceeds as soon as it has its input from below, proofs that do not merge are carried to the root as a
+list, and --collectors is the number of nodes per position. The adversary's nodes send nothing, and what
+they do not send is not counted as lost. Then the block of each point is sent by each transport on its own.
 
 The default is every scheme under every topology once: 16,384 validators on 500 nodes of the profile mixed,
-4 publishers a unit, nobody silent, and blocks by all three transports. --full is the same with 65,536
-validators on 1,000 nodes, which is some six times the work; --validators and --nodes stand above both.
+4 publishers per unit, no silent nodes, and blocks by all three transports. --full is the same with 65,536
+validators on 1,000 nodes, about six times the work; --validators and --nodes override both.
 
-A point runs on one thread, as many at a time as there are --threads. Each further value of --committees,
---collectors, --profile or --adversary multiplies the points, and more committees take longer each: 32 with
---topology horn twelve times as long as two. With sums and 32 committees, 2^20 validators on 10,000 nodes
-take about two minutes and 3 GB.")]
+Each point runs on one thread, and up to --threads points run at a time. Each further value of --committees,
+--collectors, --profile or --adversary multiplies the number of points, and points with more committees take
+longer: with --topology horn, 32 take twelve times as long as two. With sums and 32 committees, 2^20
+validators on 10,000 nodes take about two minutes and 3 GB.")]
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// Schemes, by their own formulas
+    /// Schemes, with costs from their own formulas
     #[arg(
         long,
         value_name = "SCHEME",
@@ -85,7 +84,7 @@ pub struct Args {
         default_value = "bls,falcon,xmss"
     )]
     scheme: Vec<String>,
-    /// Tables of costs, in place of the schemes' formulas (alphorn bench lattice --emit-costs FILE)
+    /// Tables of costs, instead of the schemes' formulas (alphorn bench lattice --emit-costs FILE)
     #[arg(
         long,
         value_name = "FILE",
@@ -93,7 +92,7 @@ pub struct Args {
         conflicts_with = "scheme"
     )]
     costs: Vec<PathBuf>,
-    /// Who aggregates for whom
+    /// Topology: which nodes aggregate for which
     #[arg(
         long,
         value_enum,
@@ -102,7 +101,7 @@ pub struct Args {
         default_value = "today,strawman,horn,grid,tree"
     )]
     topology: Vec<Topology>,
-    /// Bandwidth and processors
+    /// Bandwidth and processors of the nodes
     #[arg(
         long,
         value_enum,
@@ -111,7 +110,7 @@ pub struct Args {
         default_value = "mixed"
     )]
     profile: Vec<Profile>,
-    /// How blocks travel
+    /// Transport of blocks
     #[arg(
         long,
         value_enum,
@@ -120,37 +119,38 @@ pub struct Args {
         default_value = "gossip,rlnc,rs"
     )]
     transport: Vec<Transport>,
-    /// Committees of horn and grid, whose cells are those of strawman; 0 = as few as all schemes take
+    /// Committees of horn and grid, with the cells of strawman; 0 for as few as all schemes support
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0",
           value_parser = clap::value_parser!(u16).range(..=512))]
     committees: Vec<u16>,
-    /// Collectors of a committee, and as many publishers of each unit below it
+    /// Number of collectors per committee, and of publishers per unit below it
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "4",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     collectors: Vec<u16>,
-    /// Nodes that send nothing, in percent
+    /// Percentage of nodes that send nothing
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0",
           value_parser = clap::value_parser!(u32).range(..=50))]
     adversary: Vec<u32>,
-    /// A larger network by default: 2^16 validators on 1,000 nodes
+    /// Default to a larger network: 2^16 validators on 1,000 nodes
     #[arg(long)]
     full: bool,
-    /// Number of validators, as 65536 or 2^16; 2^14 by default
+    /// Number of validators, such as 65536 or 2^16 (default: 2^14)
     #[arg(long, value_parser = options::validators)]
     validators: Option<u32>,
-    /// Nodes of the network; 500 by default
+    /// Number of nodes (default: 500)
     #[arg(long, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
     nodes: Option<u32>,
-    /// Validators that vote
+    /// Share of validators that vote
     #[arg(long, default_value = "99%", value_name = "SHARE", value_parser = options::share)]
     participation: f64,
-    /// The slot and its phases, as in `alphorn slot --timing`; once each for one to three levels
+    /// Length of the slot and its phases, as in `alphorn slot --timing`; may be given once for each number
+    /// of levels, one to three
     #[arg(long, value_name = "NAME")]
     slot: Vec<Timing>,
-    /// Write a report with plots, one file
+    /// Write a report with plots to a single HTML file
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     html: Option<PathBuf>,
-    /// Write the figures as a table
+    /// Write the results as a CSV table
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     csv: Option<PathBuf>,
 }

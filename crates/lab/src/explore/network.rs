@@ -5,11 +5,11 @@
 pub(super) enum Profile {
     /// 40 % full nodes (50/15 Mbit/s, 4 cores), 40 % attesters (50/25, 8; EIP-7870), 20 % supernodes (1024, 16)
     Mixed,
-    /// Full nodes alone
+    /// Only full nodes
     Full,
-    /// Attesters alone
+    /// Only attesters
     Attester,
-    /// 1024 Mbit/s both ways and 16 cores everywhere
+    /// 1024 Mbit/s in both directions and 16 cores on every node
     Supernode,
 }
 
@@ -51,7 +51,7 @@ impl Profile {
 /// How a block travels.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
-    /// Whole, by a mesh
+    /// Whole block over a mesh
     Gossip,
     /// Random linear network coding
     Rlnc,

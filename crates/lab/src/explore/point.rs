@@ -49,15 +49,15 @@ const TREE_FANOUT: u32 = 7;
 /// Who aggregates for whom.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
-    /// Aggregators of cells, then collectors of committees, over groups of cells where proofs merge
+    /// Aggregators of cells, then collectors of committees; with groups of cells if proofs merge
     Horn,
-    /// The same levels, each along rows and columns of a grid: votes, aggregates and collections
+    /// The same levels; votes, aggregates and collections each go along rows and columns of a grid
     Grid,
-    /// Votes up a tree of seven children a position, and its root's aggregate to everybody by a mesh
+    /// Votes go up a tree with seven children per position; the root's aggregate goes to all by a mesh
     Tree,
-    /// One level of evidence: the cells of Horn are committees, and everybody takes the aggregates of all
+    /// One level of evidence: Horn's cells are committees, and every node takes the aggregates of all
     Strawman,
-    /// One level of evidence, 64 committees and a 32nd of the validators in a slot, as on today's chain
+    /// One level of evidence, 64 committees and a 32nd of the validators per slot, as on today's chain
     Today,
 }
 

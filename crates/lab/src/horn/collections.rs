@@ -11,23 +11,23 @@ use alphorn_sim::slot::CommitteeCoverage;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// A recorded epoch through the whole path: coverage of each committee
+/// Run a recorded epoch through the whole path and check the coverage of each committee
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn horn collections --participation vectors/goerli-epoch-148260
   alphorn horn collections --participation vectors/goerli-epoch-148260 --flag head --json -
 
 Runs `alphorn slot` on the recorded bits: each validator that voted signs with its interop key,
-aggregators and collectors do their work, a node verifies every collection. Then each committee's
-collections must cover exactly as many positions as the file has bits there, counted from the file
-itself: exit code 1 if not.")]
+aggregators and collectors do their work, and a node verifies every collection. Exit code 1 if a
+committee's collections do not cover exactly as many positions as the file has bits set there,
+counted from the file itself.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
-    /// Folder, meta file or bit file of a recorded epoch
+    /// Recorded epoch: its folder, meta file or bit file
     #[arg(long, value_name = "FILE")]
     participation: String,
-    /// Which flag of the epoch counts as the vote: source, target or head; target by default
+    /// Flag of the epoch that counts as the vote: source, target or head (default: target)
     #[arg(long, value_name = "FLAG", value_parser = FLAGS)]
     flag: Option<String>,
 }

@@ -26,36 +26,36 @@ const PROOF_BYTES: usize = 96;
 /// one in 10^6 correct runs exceeds it.
 const DEVIATIONS_MAX: f64 = 5.0;
 
-/// Sizes of committees and cells, and the odds of selection
+/// Compute the sizes of committees and cells, and the odds of selection
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn horn committees
   alphorn horn committees --validators 392036 --committees 32 --subcommittees 64
   alphorn horn committees --validators 2^17 --target 8,16 --honest 0.5,0.67,0.8 --slots 20
 
-Odds are exact sums, no approximation, over the true sizes of all groups of n members:
+Odds are exact sums, not approximations, over the true sizes of all groups of n members:
   lottery   a member serves with probability t/n, independently: P[none] = (1 - t/n)^n,
             P[no honest one] = (1 - t/n)^(h n), P[more than the cap] by the binomial tail
   rank      exactly min(t, n) serve: P[no honest one] = product of (n - hn - i)/(n - i), i < t
 and over all groups 1 - product of (1 - P). Then the protocol's own selection is drawn for some
-slots and compared: exit code 1 if it is further off than 5 standard deviations.")]
+slots and compared: exit code 1 if it deviates by more than 5 standard deviations.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     network: NetworkArgs,
-    /// Members wanted in each group, a row each; the first one is drawn as well
+    /// Target members per group, one row each; selection is also drawn for the first
     #[arg(long, value_delimiter = ',', default_value = "16,8", value_name = "T",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     target: Vec<u16>,
-    /// Shares of validators that are honest
+    /// Shares of honest validators
     #[arg(long, value_delimiter = ',', default_value = "0.5,0.8", value_name = "SHARE",
           value_parser = share_option)]
     honest: Vec<f64>,
-    /// Most messages that are taken from a group
+    /// Maximum number of messages accepted from a group
     #[arg(long, default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=64))]
     cap: u16,
-    /// Slots whose selection is drawn; 0 draws nothing
+    /// Number of slots whose selection is drawn; 0 for none
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     slots: u32,
 }

@@ -31,7 +31,7 @@ const STANDARD: [(f64, f64, f64); 5] = [
     (0.5, 0.1, 0.01),
 ];
 
-/// Votes that a griefing aggregator takes away, by the collector's rule
+/// Count the votes that griefing aggregators suppress under each collector rule
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn horn griefing
@@ -41,20 +41,22 @@ const STANDARD: [(f64, f64, f64); 5] = [
   alphorn horn griefing --rewards --set protocol.slots=32 --increments 2048
   alphorn horn griefing --rewards --fault 'kind = \"drop_votes\", factor_pct = 50, share_pct = 40'
 
-Eve withholds the votes of her own voters, takes all honest votes and has all her aggregators drop
-the same victims; her voters are split over her aggregates. Cells are drawn, the collector's rule is
-the protocol's own code, and so are the encoded supports. For each rule the worst of all splits and
-drop sizes counts. Without --malicious, --eve and --misses five standard cases are run.
+Eve withholds the votes of her own voters and takes all honest votes, and all her aggregators drop
+the same victims; her voters are split over her aggregates. Cells are drawn at random; the
+collector's rule and the encoding of supports are the protocol's own code. The result for each rule
+is the worst of all splits and drop sizes. Without --malicious, --eve and --misses, five standard
+cases are run.
 
-With --rewards slots are simulated instead, with the protocol's roles in every node: once without attackers,
-and once with each of them (aggregators, collectors, proposers, voters). The blocks of both runs are paid for by
-Altair's rewards for votes in every slot; told are honest votes lost, what honest validators and the attacker
-lose, and the factor between these. Attackers are faults of the scenario, as docs/simulator.md has them.
+With --rewards, slots are simulated instead, with the protocol's roles in every node: once without
+attackers, and once with each attacker (aggregators, collectors, proposers, voters). The blocks of
+both runs earn Altair's rewards for votes in every slot. The report shows honest votes lost, what
+honest validators and the attacker lose, and the ratio of these losses. Attackers are faults of the
+scenario, described in docs/simulator.md.
 
-A rule picks of a cell:
-  best1     the aggregate with most signers
-  greedyK   up to K, each with most new signers
-  quorumK   up to K, each with most new signers among those that half of the aggregates have
+What a rule picks from a cell:
+  best1     the aggregate with the most signers
+  greedyK   up to K, each with the most new signers
+  quorumK   up to K, each with the most new signers among those in half of the aggregates
   union     as quorum, until nothing is new (up to 15)")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -71,11 +73,11 @@ pub(crate) struct Args {
     /// Probability that an honest validator votes
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = share_option)]
     online: f64,
-    /// Groups of Eve's voters, each in aggregates of its own
+    /// Number of groups of Eve's voters, each in its own aggregates
     #[arg(long, value_name = "K", value_delimiter = ',', default_value = "1,2,3,4,6",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     split: Vec<u32>,
-    /// Victims; by default one less than a group for each split, and eight sizes up to all of Eve's
+    /// Number of victims (default: for each split one less than a group, and eight sizes up to all Eve's)
     #[arg(long, value_name = "VOTES", value_delimiter = ',')]
     drop: Vec<u32>,
     /// Rules to compare
@@ -86,13 +88,13 @@ pub(crate) struct Args {
         default_value = "best1,greedy2,greedy3,quorum2,quorum3,union"
     )]
     cover: Vec<Covering>,
-    /// Cells that are drawn for each case
+    /// Number of cells to draw for each case
     #[arg(long, default_value_t = 640, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     cells: u32,
-    /// Validators of a cell
+    /// Number of validators per cell
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     cell_size: u32,
-    /// Aggregators of a cell
+    /// Number of aggregators per cell
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     aggregators: u16,
     #[command(flatten)]

@@ -9,7 +9,7 @@ mod traffic;
 use crate::error::Result;
 use clap::Subcommand;
 
-/// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
+/// Analyse Horn with the real encoders and roles: traffic, selection, griefing, recorded data
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -18,13 +18,13 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Bytes on the global topic and in blocks, from formulas and from encoded messages
+    /// Count bytes on the global topic and in blocks, from formulas and from encoded messages
     Traffic(traffic::Args),
-    /// Sizes of committees and cells, and the odds of selection
+    /// Compute the sizes of committees and cells, and the odds of selection
     Committees(committees::Args),
-    /// Votes that a griefing aggregator takes away, by the collector's rule
+    /// Count the votes that griefing aggregators suppress under each collector rule
     Griefing(griefing::Args),
-    /// A recorded epoch through the whole path: coverage of each committee
+    /// Run a recorded epoch through the whole path and check the coverage of each committee
     Collections(collections::Args),
 }
 

@@ -31,48 +31,48 @@ const AGGREGATE_MISSES: f64 = 0.01;
 /// Griefing of the attacked row: Eve's share of aggregators and of voters.
 const ATTACK: (f64, f64) = (1.0 / 3.0, 0.1);
 
-/// Bytes on the global topic and in blocks, from formulas and from encoded messages
+/// Count bytes on the global topic and in blocks, from formulas and from encoded messages
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn horn traffic
   alphorn horn traffic --validators 2^17 --committees 8 --collectors 8 --selection rank
   alphorn horn traffic --participation vectors/goerli-epoch-148260 --multiplicity 1,3
 
-Formulas: Horn's count is ceil(n/8) bytes a plane and two signatures; the full raw count has all
-fields of the message, with multiplicities at their greatest. Encoded: real messages through the
-protocol's encoders, raw with the greatest multiplicities (must equal the formula: exit code 1 if
-not), rice over what the participation gives. With multiplicity 1 each collection misses votes of
-its own (--misses); above, each collector sums aggregates by the cover rule (quorum), each aggregate
-with misses of its own (--aggregate-misses). One copy of each message: a mesh multiplies all rows by
-its duplicates.")]
+Formulas: Horn's count is ceil(n/8) bytes per plane and two signatures; the full raw count includes
+all fields of the message, with maximum multiplicities. Encoded: real messages from the protocol's
+encoders, raw with maximum multiplicities (exit code 1 if this differs from the formula), rice with
+the given participation. With multiplicity 1, each collection misses its own random votes
+(--misses); above 1, each collector sums aggregates by the cover rule (quorum), and each aggregate
+misses its own (--aggregate-misses). Every message is counted once; duplicates in a mesh multiply
+all rows alike.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     network: NetworkArgs,
-    /// Who votes: a share (as 0.95 or 95%), or the folder or bit file of a recorded epoch
+    /// Voters: a share (such as 0.95 or 95%), or the folder or bit file of a recorded epoch
     #[arg(long, default_value = "0.95", value_name = "SHARE|FILE")]
     participation: Participation,
-    /// Aggregators of a cell
+    /// Number of aggregators per cell
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     aggregators: u16,
-    /// Collectors of a committee
+    /// Number of collectors per committee
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     collectors: u16,
-    /// Greatest multiplicities in a collection, a row each: 1, 3, 7 or 15
+    /// Maximum multiplicities in a collection, one row each: 1, 3, 7 or 15
     #[arg(long, default_value = "1,3,15", value_delimiter = ',', value_name = "M",
           value_parser = ["1", "3", "7", "15"])]
     multiplicity: Vec<String>,
-    /// How aggregators and collectors are selected: lottery or rank
+    /// Selection of aggregators and collectors: lottery or rank
     #[arg(long, default_value = "lottery")]
     selection: Selection,
-    /// Votes of the last slot that turned, as the chain's context sees them
+    /// Share of votes that differ from the previous slot, as the chain's context sees it
     #[arg(long, default_value = "0.003", value_name = "SHARE", value_parser = share_option)]
     flip: f64,
-    /// Votes that a collection of multiplicity 1 misses; 0.002 by default
+    /// Share of votes that a collection of multiplicity 1 misses (default: 0.002)
     #[arg(long, value_name = "SHARE", value_parser = share_option)]
     misses: Option<f64>,
-    /// Votes that an aggregate misses, where multiplicities are above 1; 0.01 by default
+    /// Share of votes that an aggregate misses if multiplicities are above 1 (default: 0.01)
     #[arg(long, value_name = "SHARE", value_parser = share_option)]
     aggregate_misses: Option<f64>,
 }

@@ -15,18 +15,18 @@ use std::collections::BTreeMap;
 /// Sizes in the study on the Ethereum research forum (topic 24431).
 const DEFAULT: &str = "3000,4000,5000,6000,7000,8000,9000,10000";
 
-/// What proofs of N signatures by other front ends of LaBRADOR would take, as numbers of ring elements and bytes
+/// Estimate proofs of N signatures by other front ends of LaBRADOR, in ring elements and bytes
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn lattice estimate
   alphorn lattice estimate --n 100,1000,10000 --profile peer --json -
 
-columns is the front end that proofs here have, in preset small. dachshund (lattice-dogs/labrador) and
-chihuahua (eprint 2024/311) are others, their first level planned under the same conditions of soundness; all
-levels behind the first are the same. r vectors of n ring elements are the first witness, most of them zero for
-chihuahua; a prover makes the products for the garbage. The second witness is what is left behind the first
-level: the work of a verifier behind it grows with that. Nothing is measured: sizes are predictions of the
-entropy code.")]
+columns is the front end used by the proofs here, in preset small. dachshund (lattice-dogs/labrador) and
+chihuahua (eprint 2024/311) are alternatives, whose first level is planned under the same soundness
+conditions; all levels after the first are the same. The first witness is r vectors of n ring elements,
+most of them zero for chihuahua; a prover computes the products for the garbage. The second witness is what
+remains after the first level: the verifier's work after that level grows with it. Nothing is measured:
+sizes are predictions of the entropy code.")]
 pub(super) struct Args {
     /// Numbers of signatures, 1 to 20000
     #[arg(long, value_name = "N", default_value = DEFAULT, value_delimiter = ',')]

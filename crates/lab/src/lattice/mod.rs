@@ -10,7 +10,7 @@ use alphorn_labrador::sis::Profile;
 use anyhow::anyhow;
 use clap::Subcommand;
 
-/// What only proofs over lattices have
+/// Lattice-based proofs: parameters, predicted sizes, security
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -19,9 +19,9 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Parameters of a proof of N signatures, its predicted size, and its security budget
+    /// Show the parameters of a proof of N signatures, its predicted size and its security budget
     Params(params::Args),
-    /// What proofs by other front ends of LaBRADOR would take
+    /// Estimate proofs by other front ends of LaBRADOR, in ring elements and bytes
     Estimate(estimate::Args),
 }
 
@@ -39,8 +39,8 @@ pub fn run(args: &Args) -> Result<()> {
 /// The option of Falcon's signatures.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct FlavourOptions {
-    /// Flavour of Falcon: fndsa04 (the FN-DSA draft as fn-dsa 0.4 has it), r3 (original Falcon) or
-    /// slot (without salts: a key signs once in a slot); fndsa04 by default
+    /// Flavour of Falcon: fndsa04 (the FN-DSA draft as in fn-dsa 0.4), r3 (original Falcon) or slot
+    /// (without salts: a key signs once per slot); default: fndsa04
     #[arg(long, value_name = "FLAVOUR", value_parser = flavour)]
     pub flavour: Option<Flavour>,
 }
@@ -66,7 +66,7 @@ impl FlavourOptions {
 /// The option of Falcon's proofs.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ProfileOptions {
-    /// How hard a false proof of Falcon is: core128, falcon or peer; core128 by default
+    /// Hardness of a false Falcon proof: core128, falcon or peer (default: core128)
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     profile: Option<Profile>,
 }

@@ -12,7 +12,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Parameters of a proof of N signatures, its predicted size, and its security budget
+/// Show the parameters of a proof of N signatures, its predicted size and its security budget
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn lattice params --n 10000
@@ -21,20 +21,20 @@ use std::collections::BTreeMap;
   alphorn lattice params --n 10000,16384 --flavour slot
   alphorn lattice params --n 1000,3000,20000 --degree 1024
 
-Both sides derive these numbers from N, degree and profile alone; a proof carries none of them. Nothing is
-measured: sizes are predictions of the entropy code, security is an estimate. kappa rows commit to
-the pieces of a level (r of n ring elements), kappa1 rows to their digits.
+Prover and verifier derive these numbers from N, degree and profile alone; a proof carries none of them.
+Nothing is measured: sizes are predictions of the entropy code, security is an estimate. kappa rows commit
+to the pieces of a level (r of n ring elements), kappa1 rows to their digits.
 
-With --security the events that would let a false proof pass are listed, with the probability of
-each for one query of the hash (Fiat and Shamir): whoever can try 2^60 hashes gains 60 bits.")]
+--security lists the events that would let a false proof pass, with the probability of each per hash
+query (Fiat-Shamir): an attacker that can try 2^60 hashes gains 60 bits.")]
 pub(super) struct Args {
-    /// Number of signatures, 1 to 20000; several with commas
+    /// Number of signatures, 1 to 20000; several separated by commas
     #[arg(long, value_name = "N", required = true, value_delimiter = ',')]
     n: Vec<u32>,
-    /// What a proof saves: time of verification (fast) or bytes (small)
+    /// What proofs optimise: verification time (fast) or bytes (small)
     #[arg(long, value_name = "PRESET", value_parser = preset, default_value = "fast")]
     preset: Preset,
-    /// The security budget
+    /// Show the security budget
     #[arg(long)]
     security: bool,
     /// Degree of the signatures: 512 (Falcon-512) or 1024 (Falcon-1024)

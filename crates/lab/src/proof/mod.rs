@@ -28,7 +28,7 @@ impl PresetName {
 /// Options of whatever proves hash-based signatures.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ProofOptions {
-    /// Preset of proofs of XMSS; fast by default
+    /// Preset of XMSS proofs (default: fast)
     #[arg(long, value_enum, value_name = "PRESET")]
     preset: Option<PresetName>,
 }

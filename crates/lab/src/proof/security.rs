@@ -12,21 +12,21 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The error of each step in bits, computed from the sizes, and all assumptions
+/// Show the error of each step in bits, computed from the sizes, and all assumptions
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn proof security
   alphorn proof security --preset small --json -
 
-A proof is a chain of random questions. Each row says how often one kind of them is asked, and how
-unlikely it is that one answer hides a lie, as bits. A prover that may ask its hash again and again
-must be lucky once, so the least row counts; the sum of all errors bounds the interactive protocol.
-Grinding is counted where it is said. Bits are those of the argument alone: the signatures have
-their own, and so has every assumption.
+A proof is a chain of random challenges. Each row shows how often one kind of challenge occurs, and
+the probability, in bits, that one answer hides a false statement. A prover that can retry its hash
+needs only one success, so the lowest row counts; the sum of all errors bounds the interactive
+protocol. Grinding is counted where stated. Bits are those of the argument alone: the signatures
+have their own, and so has every assumption.
 
 Exit code 1 if a row is below 122 bits.")]
 pub struct Args {
-    /// Parameter set of XMSS whose signatures are proved
+    /// Parameter set of the XMSS signatures that are proved
     #[arg(long, default_value_t = Set::Compact)]
     set: Set,
     /// Presets of the commitment: fast (rate 1/4) and small (rate 1/16)

@@ -16,45 +16,45 @@ const LINES_MAX: usize = 6;
 /// More bars than this do not fit a page.
 const BARS_MAX: usize = 32;
 
-/// Columns of a table as a picture: lines over a column of numbers, bars over a column of words
+/// Draw columns of a table: as lines over a column of numbers, as bars over a column of words
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A table: points.csv of a sweep, --csv of `explore` or `compare`, or a JSON report (.json)
+    /// Table: points.csv of a sweep, --csv of `explore` or `compare`, or a JSON report (.json)
     table: PathBuf,
-    /// The array of a JSON report that holds the rows
+    /// Array of a JSON report that holds the rows
     #[arg(long, value_name = "NAME", default_value = "cases")]
     rows: String,
-    /// The column from left to right
+    /// Column for the horizontal axis
     #[arg(long, value_name = "COLUMN")]
     x: String,
-    /// Columns that are drawn, each a line or a bar, as COLUMN or COLUMN=NAME
+    /// Columns to draw, one line or bar each: COLUMN or COLUMN=NAME
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', required = true)]
     y: Vec<String>,
-    /// A line for each value of this column
+    /// Draw one line per value of this column
     #[arg(long, value_name = "COLUMN")]
     by: Option<String>,
-    /// Rows alone whose column has this value; all of several
+    /// Use only rows with this value in this column; if repeated, all must match
     #[arg(long, value_name = "COLUMN=VALUE")]
     only: Vec<String>,
-    /// What is taken off the values of --y first, as 8000 for times after 8 s
+    /// Subtract this from the values of --y first, such as 8000 for times after 8 s
     #[arg(long, value_name = "VALUE", default_value_t = 0.0, value_parser = finite)]
     minus: f64,
-    /// What they are multiplied with then, as 1e-6 for bytes to megabytes
+    /// Then multiply them by this, such as 1e-6 for bytes to megabytes
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = finite)]
     scale: f64,
-    /// A logarithmic vertical axis
+    /// Use a logarithmic vertical axis
     #[arg(long)]
     log: bool,
-    /// What the axis from left to right says; its column by default
+    /// Label of the horizontal axis (default: its column)
     #[arg(long, value_name = "TEXT")]
     x_label: Option<String>,
-    /// What the values are, with their unit
+    /// Label of the vertical axis: what the values are, with their unit
     #[arg(long, value_name = "TEXT")]
     y_label: String,
-    /// What the picture shows
+    /// Title of the picture
     #[arg(long, value_name = "TEXT")]
     title: String,
-    /// File of the picture, as SVG
+    /// File for the picture (SVG)
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     out: PathBuf,
 }

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Two runs beside each other; fails if times of half and of 99 % differ by more than --within
+/// Compare two runs side by side, and fail if t50 or t99 differ by more than --within
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Manifest or folder of a run
     a: PathBuf,
-    /// Manifest or folder of another run
+    /// Manifest or folder of the other run
     b: PathBuf,
-    /// Most difference of t50 and t99, in percent of the first run's
+    /// Maximum difference of t50 and t99, in percent of the first run's values
     #[arg(long, value_name = "PCT", default_value_t = 15.0, value_parser = percent)]
     within: f64,
     /// Write the differences as one JSON object, - for standard output

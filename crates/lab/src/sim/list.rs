@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The presets and what each of them shows
+/// List the presets and what each of them shows
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Write the list as one JSON object, - for standard output

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 /// Maximum number of runs merged.
 const RUNS_MAX: usize = 1_000_000;
 
-/// The tables and the page of many runs, with mean, standard deviation, least and most over seeds
+/// Write tables and page of many runs, with mean, standard deviation, minimum, maximum over seeds
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Folder of a sweep: tables and page are written into it
+    /// Folder of a sweep, into which tables and page are written
     folder: PathBuf,
-    /// Folders of other sweeps whose runs are taken in, as shards from other machines
+    /// Folders of other sweeps whose runs are included, such as shards from other hosts
     others: Vec<PathBuf>,
 }
 

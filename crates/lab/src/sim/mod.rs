@@ -20,7 +20,7 @@ mod work;
 use crate::error::Result;
 use clap::Subcommand;
 
-/// The protocols in a simulated network
+/// Run the protocols in a simulated network
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -29,7 +29,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Run a scenario with its seeds and its sweep, a preset by its name, or the runs of a plan
+    /// Run a scenario with its seeds and its sweep, a preset by name, or the runs of a plan
     #[command(after_help = "Examples:
   alphorn sim run regress-gossip
   alphorn sim run classes-mixed --seed 7 --out run7
@@ -38,10 +38,10 @@ enum What {
   alphorn sim run --plan plan.jsonl --index 3 --out sweep
   alphorn sim run rounds
 
-Exit codes: 0 all that the scenario expects holds, 1 something does not (the command that replays it is
+Exit codes: 0 all expectations of the scenario hold, 1 one does not (the command that replays the run is
 printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
     Run(Run),
-    /// Write the runs of a scenario as lines that any machine can work through
+    /// Write the runs of a scenario as lines that any host can process
     #[command(after_help = "Examples:
   alphorn sim plan broadcast-20 --set sim.nodes=500 --out plan.jsonl
   alphorn sim run --plan plan.jsonl --shard 0/8 --out shard0
@@ -51,11 +51,11 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
     #[command(after_help = "Example:
   alphorn sim merge sweep")]
     Merge(merge::Args),
-    /// Show two runs beside each other, and fail if their times are too far apart
+    /// Compare two runs side by side, and fail if their times are too far apart
     #[command(after_help = "Example:
   alphorn sim compare run7 run8 --within 5")]
     Compare(compare::Args),
-    /// Do a run again, and fail if one event differs
+    /// Repeat a run, and fail if any event differs
     #[command(after_help = "Examples:
   alphorn sim replay run7
   alphorn sim replay run7 --until 100000 --node 12")]
@@ -65,7 +65,7 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
   alphorn sim plot gossip=run1 rlnc=run2 --out cdf.svg --title 'A block of 119 kB'
   alphorn sim plot sweep --out cdf.svg")]
     Plot(plot::Args),
-    /// Draw columns of a table: of a sweep, of `explore`, or of any report in JSON
+    /// Draw columns of a table: of a sweep, of `explore`, or of any JSON report
     #[command(after_help = "Examples:
   alphorn sim chart sweep/points.csv --x protocol.collectors --y t99_ms_mean --by protocol.selection \
       --y-label 'ms' --title 'How few collectors?' --out collectors.svg
@@ -73,7 +73,7 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
   alphorn sim chart griefing.json --x malicious --y loss.best1,loss.quorum3 --only eve=0.1 \
       --only misses=0.01 --y-label 'share of honest votes lost' --title 'Griefing' --out griefing.svg")]
     Chart(chart::Args),
-    /// Show the presets
+    /// List the presets and what each of them shows
     List(list::Args),
 }
 
@@ -88,7 +88,7 @@ struct Run {
 
 #[derive(Subcommand, Debug)]
 enum Preset {
-    /// The published model of coded broadcast in synchronous rounds, beside its published table
+    /// Run the published model of coded broadcast in synchronous rounds, next to its published table
     Rounds(rounds::Args),
 }
 

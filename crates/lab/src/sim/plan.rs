@@ -9,12 +9,12 @@ use alphorn_sim::sweep::Plan;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The runs of a scenario as JSON lines: what they share, then one a line
+/// Write the runs of a scenario as JSON lines: first what they share, then one run per line
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// File of the plan, - for standard output
+    /// File for the plan, - for standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }

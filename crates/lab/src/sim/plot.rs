@@ -17,17 +17,17 @@ const CDF_BYTES_MAX: u64 = 1 << 30;
 /// More lines than this cannot be told apart.
 const LINES_MAX: usize = 6;
 
-/// The deliveries of several runs over time, in one picture
+/// Draw the deliveries of several runs over time in one picture
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Folders of runs or of sweeps, which may have a name for their lines: FOLDER or NAME=FOLDER. The runs
-    /// of a sweep are told apart by their values
+    /// Folders of runs or of sweeps, optionally with a name for their lines: FOLDER or NAME=FOLDER. Runs
+    /// of a sweep are labelled with their values
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<String>,
-    /// File of the picture, as SVG
+    /// File for the picture (SVG)
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     out: PathBuf,
-    /// What it shows; the names of its lines by default
+    /// Title (default: the names of its lines)
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 }

@@ -21,21 +21,21 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
-/// A run again from its manifest; fails if one event differs
+/// Repeat a run from its manifest, and fail if any event differs
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Manifest or folder of the run
     manifest: PathBuf,
-    /// Only up to this event, which is the last one
+    /// Stop after this event
     #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(u64).range(1..))]
     until: Option<u64>,
-    /// Show what this node did, and the last that happened to it
+    /// Show what this node did, and the last events that affected it
     #[arg(long, value_name = "I")]
     node: Option<u32>,
-    /// File for everything that happened, a line each; to the node alone with --node
+    /// File for all events, one per line; with --node only those of that node
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(target))]
     trace: Option<PathBuf>,
-    /// Folder for the tables, trace and page of the run as it is now
+    /// Folder for the tables, trace and page of the repeated run
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

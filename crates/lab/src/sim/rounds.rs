@@ -15,32 +15,32 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The published model of coded broadcast in synchronous rounds, beside its published table
+/// Run the published model of coded broadcast in synchronous rounds, next to its published table
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn sim run rounds
   alphorn sim run rounds --seeds 3 --nodes 1000 --json -
   alphorn sim run rounds --seeds 3 --degree 3,6,10,40,80 --chunks 10,20,64
 
-Ten thousand nodes with out-neighbours drawn uniformly, ten thousand payload bytes, ten chunks; no
-latency, no bandwidth, no loss: rounds and bytes are counted, nothing is timed. This is a model, not a
-simulation of a network. With --degree or --chunks there is a row for each of them and each strategy,
-and not those of the published table; what was published of one stands in its row.")]
+Ten thousand nodes with uniformly drawn out-neighbours, ten thousand payload bytes, ten chunks; no
+latency, bandwidth limits or loss: rounds and bytes are counted, nothing is timed. This is a model,
+not a simulation of a network. With --degree or --chunks there is one row for each of them and each
+strategy instead of the rows of the published table; published values appear in matching rows.")]
 pub(crate) struct Args {
-    /// Nodes
+    /// Number of nodes
     #[arg(long, default_value = "10000", value_name = "N", value_parser = validators)]
     nodes: u32,
-    /// Seeds 1 to N; waste is given as mean, least and most over them
+    /// Use seeds 1 to N; waste is reported as mean, minimum and maximum over them
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Out-neighbours of a node, 1 to 1000, as many numbers as there are to compare; those of the published
-    /// table if absent
+    /// Out-neighbours per node, 1 to 1000, one or more values to compare (default: those of the published
+    /// table)
     #[arg(long, value_name = "D,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1000))]
     degree: Vec<u16>,
-    /// Chunks of a payload, 1 to 64, as many numbers as there are to compare; 10 if absent
+    /// Chunks per payload, 1 to 64, one or more values to compare (default: 10)
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
     chunks: Vec<u16>,
-    /// Threads; all cores that this process may use by default
+    /// Number of threads (default: all cores available to this process)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     #[command(flatten)]

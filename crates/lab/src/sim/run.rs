@@ -17,12 +17,12 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A scenario with its seeds and its sweep, or the runs of a plan
+/// Run a scenario with its seeds and its sweep, or the runs of a plan
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
     asked: Option<Asked>,
-    /// Runs of a plan (alphorn sim plan) instead of a scenario
+    /// Run a plan (alphorn sim plan) instead of a scenario
     #[arg(
         long,
         value_name = "FILE",
@@ -30,20 +30,20 @@ pub(super) struct Args {
         required_unless_present = "scenario"
     )]
     plan: Option<PathBuf>,
-    /// One run of the plan, by its number from 0
+    /// Do a single run of the plan, by number from 0
     #[arg(long, value_name = "I", requires = "plan", conflicts_with = "shard")]
     index: Option<u64>,
-    /// Every K-th run from number I on
+    /// Do every K-th run, starting with number I
     #[arg(long, value_name = "I/K", value_parser = shard)]
     shard: Option<(u64, u64)>,
-    /// Threads: runs at a time, or those of a run that is alone; all cores of this process by default
+    /// Number of threads: runs at a time, or threads of a single run (default: all cores of this process)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Memory for all runs together in megabytes; four fifths of the machine's by default
+    /// Memory for all runs together in megabytes (default: four fifths of this host's)
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     memory_mb: Option<u64>,
-    /// Folder for manifest, tables, trace and report; runs that ended in it are not done again, but for those
-    /// of a program with uncommitted changes
+    /// Folder for manifest, tables, trace and report; runs already finished there are not repeated, except
+    /// those of a program with uncommitted changes
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

@@ -15,19 +15,19 @@ const INPUT_BYTES_MAX: u64 = 256 << 20;
 /// What a user asks for: a scenario and values in place of its own.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Asked {
-    /// File of a scenario, or name of a preset (alphorn sim list)
+    /// Scenario file, or name of a preset (alphorn sim list)
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenario: String,
-    /// One seed, in place of the scenario's
+    /// Single seed, instead of the scenario's
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
-    /// A range of seeds, as 1..20 with both ends
+    /// Range of seeds, such as 1..20, both ends included
     #[arg(long, value_name = "A..B")]
     pub(crate) seeds: Option<Seeds>,
-    /// A value in place of the scenario's, as traffic.bytes=1000000; may be given many times
+    /// Override a value of the scenario, such as traffic.bytes=1000000; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// What is really computed: rank (sizes and ranks) or bytes (all bytes, few nodes)
+    /// What to compute in full: rank (sizes and ranks) or bytes (all bytes, few nodes)
     #[arg(long, value_name = "MODE", value_parser = ["rank", "bytes"])]
     pub(crate) mode: Option<String>,
 }

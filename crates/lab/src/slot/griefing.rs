@@ -42,27 +42,27 @@ const MERGED_MAX: u32 = (CHILDREN_MAX as u32).pow(MERGE_LEVELS);
 /// How the slot is attacked.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Options {
-    /// Attack every cell of the slot, and count the honest votes that are lost
+    /// Attack every cell of the slot and count the honest votes lost
     #[arg(long)]
     pub(super) griefing: bool,
-    /// Aggregators of a cell; 16 by default
+    /// Number of aggregators per cell (default: 16)
     #[arg(long, requires = "griefing", value_name = "COUNT",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     aggregators: Option<u16>,
-    /// Probability that an aggregator is Eve's; a third by default
+    /// Probability that an aggregator is Eve's (default: one third)
     #[arg(long, requires = "griefing", value_name = "SHARE", value_parser = share_option)]
     malicious: Option<f64>,
-    /// Share of the voters that are Eve's; a tenth by default
+    /// Share of the voters that are Eve's (default: one tenth)
     #[arg(long, requires = "griefing", value_name = "SHARE", value_parser = share_option)]
     eve: Option<f64>,
-    /// Probability that an honest aggregator misses a vote; 0.01 by default
+    /// Probability that an honest aggregator misses a vote (default: 0.01)
     #[arg(long, requires = "griefing", value_name = "SHARE", value_parser = share_option)]
     misses: Option<f64>,
-    /// Groups of Eve's voters, a play each; 1 and 3 by default
+    /// Number of groups of Eve's voters, one play each (default: 1 and 3)
     #[arg(long, requires = "griefing", value_name = "K", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=64))]
     split: Vec<u32>,
-    /// Victims, a play each; by default one less than the voters of a group
+    /// Number of victims, one play each (default: one less than the voters of a group)
     #[arg(
         long,
         requires = "griefing",

@@ -16,7 +16,7 @@ use crate::report::Report;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// A copy of a keystore under another password
+/// Copy a keystore under another password
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn keys export keystore-0.json --password-file old.txt \\
@@ -24,20 +24,21 @@ use std::path::PathBuf;
   alphorn keys export interop-7.json --new-password-file new.txt \\
       --out interop-7-keystore.json
 
-The copy is a keystore of EIP-2335 that other clients read; path, description and uuid stay. A copy
-of an XMSS key does not sign: `keys import` moves it and knows where it has signed.")]
+The copy is an EIP-2335 keystore that other clients can read; path, description and uuid are kept. A
+copy of an XMSS key does not sign: use `keys import`, which moves the key and the record of its used
+slots.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
-    /// The key
+    /// Key to copy
     pub(super) key: PathBuf,
-    /// Its password (- for standard input); an interop key has none
+    /// File with its password (- for standard input); an interop key has none
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Password of the copy (- for standard input)
+    /// File with the password of the copy (- for standard input)
     #[arg(long, value_name = "FILE")]
     new_password_file: PathBuf,
-    /// The copy
+    /// File for the copy
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]

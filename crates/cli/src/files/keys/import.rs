@@ -17,7 +17,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// A keystore from another keystore or from a secret key in hex
+/// Create a keystore from another keystore or from a secret key in hex
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn keys import secret.hex --out keystore-0.json \\
@@ -27,31 +27,31 @@ use std::path::PathBuf;
   alphorn keys import other.json --out keystore-0.json --password-file new.txt \\
       --input-password-file old.txt
 
-The input is told by its first character: a keystore begins with a brace. Its public key is checked
-against its secret.
+The first character determines the kind of input: a keystore begins with a brace. Its public key is
+checked against its secret key.
 
-A keystore says which scheme it is of; a key in hex needs --scheme, and so does what comes from
-standard input or a pipe, unless it is of BLS.
+A keystore names its scheme; a key in hex needs --scheme, and so does input from standard input or a
+pipe, unless it is a BLS key.
 
 Importing an XMSS key moves it: once all new files are written, and before the new mark takes
 effect, the mark beside the input is retired, so that two copies never sign. A key without its mark
-(in hex, from a backup, from another machine) needs --floor, a slot above every slot it has signed
+(in hex, from a backup, from another host) needs --floor, a slot above every slot it has signed
 in; with --out set to the key's own file and --force, the key stays where it is.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
-    /// A keystore, or a secret key in hex (- for standard input)
+    /// Keystore, or file with a secret key in hex (- for standard input)
     pub(super) input: PathBuf,
-    /// The new keystore
+    /// File for the new keystore
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Password of the new keystore (- for standard input)
+    /// File with the password of the new keystore (- for standard input)
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf,
-    /// Password of the keystore that is read, if it is another one
+    /// File with the password of the input keystore, if it is different
     #[arg(long, value_name = "FILE")]
     input_password_file: Option<PathBuf>,
-    /// Sign in no slot below, for XMSS and for Falcon without salts
+    /// Lowest slot in which the new key may sign, for XMSS and for Falcon without salts
     #[arg(long, value_name = "SLOT")]
     floor: Option<u64>,
     #[command(flatten)]

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Maximum size in bytes of an aggregate's evidence that is shown in full.
 const SHOWN_BYTES_MAX: usize = 4096;
 
-/// What files say of their key or keys; never the secret
+/// Show what files claim about their keys, never the secrets; join public keys into one list
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn keys inspect keystore-0.json
@@ -32,24 +32,24 @@ const SHOWN_BYTES_MAX: usize = 4096;
   alphorn keys inspect public-0.json public-1.json keystore-2.json --pop \\
       --password-file password.txt --out public-keys.json
 
-Without --pop nothing is decrypted: what is shown is what the file claims. With --pop the keys are
-unlocked, their public keys checked, and their proofs of possession made. Of an XMSS key the first
-free slot is shown, as its mark says.
+Without --pop nothing is decrypted, and the output is what the file claims. With --pop the keys are
+unlocked, their public keys checked, and their proofs of possession made. For an XMSS key the first
+free slot is shown, according to its mark.
 
---out joins all of them into one list, which `verify` and `genesis` take as --keys: a key of each
-keystore, and the keys of each file of public keys, whose proofs of possession are verified.
-Positions are in the order of the files, of a folder by name; what is in several files is listed
-once. The key for duties of KEY.json is KEY-duty.json beside it, as `keys new --duties` names it.")]
+--out joins all keys into one list, which `verify` and `genesis` accept as --keys: the key of each
+keystore, and the keys in each file of public keys, whose proofs of possession are verified.
+Positions follow the order of the files, by name within a folder; a key in several files is listed
+once. The key for duties of KEY.json is KEY-duty.json next to it, as `keys new --duties` names it.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
     /// Keystores, interop keys, files of public keys, or folders of them
     #[arg(required = true, value_name = "FILES")]
     pub(super) files: Vec<PathBuf>,
-    /// Unlock the keys, check their public keys and make their proofs of possession, if they have any
+    /// Unlock the keys, check their public keys and make their proofs of possession, if any
     #[arg(long)]
     pop: bool,
-    /// Password of the keystores (- for standard input)
+    /// File with the password of the keystores (- for standard input)
     #[arg(long, value_name = "FILE", requires = "pop")]
     pub(super) password_file: Option<PathBuf>,
     /// Write public keys and proofs of possession as one list

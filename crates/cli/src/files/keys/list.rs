@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
   alphorn keys list keys
   alphorn keys list keys --json -
 
-No password is asked for: the table shows what each file says of itself. Files with public keys,
-signatures or aggregates are left out; a .json file that is none of ours makes the exit code 2.")]
+No password is needed: the table shows what each file claims. Files with public keys, signatures or
+aggregates are left out; a .json file of any other kind makes the exit code 2.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
-    /// The folder
+    /// Folder of key files
     pub(super) folder: PathBuf,
 }
 

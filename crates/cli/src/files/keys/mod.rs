@@ -15,7 +15,7 @@ use crate::error::Result;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 
-/// Keys in files: make, take over, copy, list and look at them
+/// Manage key files: create, import, export, list and inspect them
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn keys new --out keys --count 4 --password-file password.txt
@@ -29,15 +29,15 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// New keys: a keystore each, and one file with the public keys and proofs of possession
+    /// Create keys: one keystore per key, and a file with all public keys and proofs of possession
     New(new::Args),
-    /// A keystore from another keystore or from a secret key in hex
+    /// Create a keystore from another keystore or from a secret key in hex
     Import(import::Args),
-    /// A copy of a keystore under another password
+    /// Copy a keystore under another password
     Export(export::Args),
-    /// The keys of a folder
+    /// List the keys in a folder
     List(list::Args),
-    /// What files say of their keys, never the secrets; and one list of many public keys
+    /// Show what files claim about their keys, never the secrets; join public keys into one list
     Inspect(inspect::Args),
 }
 
@@ -101,7 +101,7 @@ struct KdfOptions {
     /// Key derivation of the new keystore
     #[arg(long, value_enum, default_value_t = KdfName::Scrypt)]
     kdf: KdfName,
-    /// log2 of scrypt's n (with r = 8, p = 1) or of the iterations of PBKDF2
+    /// log2 of scrypt's n (with r = 8, p = 1) or of the number of PBKDF2 iterations
     #[arg(long, value_name = "LOG2", default_value_t = COST_LOG2_DEFAULT,
           value_parser = clap::value_parser!(u8).range(10..=20))]
     kdf_cost: u8,

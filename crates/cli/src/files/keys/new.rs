@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// File with all public keys of a folder.
 const PUBLIC_KEYS: &str = "public-keys.json";
 
-/// New keys: a keystore each, and one file with the public keys and proofs of possession
+/// Create keys: one keystore per key, and a file with all public keys and proofs of possession
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn keys new --out keys --password-file password.txt
@@ -32,20 +32,20 @@ const PUBLIC_KEYS: &str = "public-keys.json";
   alphorn keys new --scheme xmss --out keys --password-file password.txt \\
       --slots 4096 --duties
 
-Real keys come from the operating system's random generator; there is no seed. Each goes into
-DIR/keystore-<i>.json (EIP-2335, mode 0600). An interop key is computed from its index by everyone:
-DIR/interop-<index>.json holds no secret and no password, and such keys are for tests only.
+Real keys come from the operating system's random generator; there is no seed. Each is written to
+DIR/keystore-<i>.json (EIP-2335, mode 0600). Interop keys can be computed by anyone from their
+index: DIR/interop-<index>.json holds no secret and no password, and such keys are for tests only.
 DIR/public-keys.json lists the public keys with their proofs of possession, for `verify --keys`.
 
-An XMSS key signs once in each of its slots, and takes time in proportion to them. Beside KEY.json
-lie KEY.tree, which can be made again, and KEY.mark, without which it does not sign: the mark says
-which slots are used. Never put back an old copy of a mark; `keys import` moves a key. The validator
-of a network needs a second XMSS key for blocks, aggregates and collections: with --duties it is in
-DIR/keystore-<i>-duty.json, and public-keys.json names both.")]
+An XMSS key signs once in each of its slots, and creating it takes time in proportion to their
+number. Next to KEY.json are KEY.tree, which can be rebuilt, and KEY.mark, without which the key
+does not sign: the mark records which slots are used. Never restore an old copy of a mark; move a
+key with `keys import`. A network validator needs a second XMSS key for blocks, aggregates and
+collections: with --duties it is in DIR/keystore-<i>-duty.json, and public-keys.json lists both.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
-    /// Folder for the files; made if it is not there
+    /// Folder for the files; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Number of keys, 1 to 2^20
@@ -56,17 +56,17 @@ pub(super) struct Args {
     /// First slot of an XMSS key
     #[arg(long, value_name = "SLOT")]
     first_slot: Option<u64>,
-    /// Slots of an XMSS key; 131072 by default, 64 of an interop key
+    /// Number of slots of an XMSS key (default: 131072, or 64 for an interop key)
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
-    /// Beside each XMSS key one for the duties of a network's validator; takes eight times as long
+    /// Also create, for each XMSS key, one for a network validator's duties; takes eight times as long
     #[arg(long, requires = "password_file")]
     duties: bool,
     #[command(flatten)]
     kdf: KdfOptions,
     #[command(flatten)]
     secret: SecretOptions,
-    /// Replace files that exist; keys in them are lost
+    /// Replace existing files; keys in them are lost
     #[arg(long)]
     force: bool,
 }
@@ -74,10 +74,10 @@ pub(super) struct Args {
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
 struct Origin {
-    /// Real keys, under the password in this file (- for standard input)
+    /// Create real keys, under the password in this file (- for standard input)
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Insecure keys for tests, of the validators from this index on
+    /// Create insecure test keys, for the validators from this index on
     #[arg(long, value_name = "FIRST", conflicts_with_all = ["kdf", "kdf_cost"])]
     interop: Option<u32>,
 }

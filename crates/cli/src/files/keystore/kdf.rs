@@ -51,9 +51,9 @@ pub(in crate::files) enum KdfError {
 /// Which function protects a new keystore.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::files) enum KdfName {
-    /// Needs memory as well as time (RFC 7914)
+    /// Costs memory as well as time (RFC 7914)
     Scrypt,
-    /// Needs time only (RFC 8018), for readers without scrypt
+    /// Costs time only (RFC 8018), for readers without scrypt
     Pbkdf2,
 }
 

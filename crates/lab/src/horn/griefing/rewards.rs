@@ -42,18 +42,18 @@ const SCENARIO: &str = "horn-griefing";
 /// Options of the rewards.
 #[derive(clap::Args, Debug)]
 pub(super) struct Options {
-    /// What attackers cost in money, by the blocks of simulated slots
+    /// Report what attackers cost in money, from the blocks of simulated slots
     #[arg(long, conflicts_with_all = ["malicious", "eve", "misses", "online", "split", "drop", "cover", "cells",
           "cell_size", "aggregators"])]
     pub(super) rewards: bool,
-    /// YAML file of the rewards, with the names of the specification; Altair's by default
+    /// YAML file of the rewards, with the names of the specification (default: Altair's)
     #[arg(long, value_name = "FILE", requires = "rewards")]
     schedule: Option<PathBuf>,
-    /// ETH at stake of each validator
+    /// Stake of each validator in ETH
     #[arg(long, value_name = "ETH", default_value_t = INCREMENTS, requires = "rewards",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(INCREMENTS_MAX)))]
     increments: u32,
-    /// File of a scenario of horn, or name of a preset (alphorn sim list)
+    /// Scenario file of horn, or name of a preset (alphorn sim list)
     #[arg(
         long,
         value_name = "SCENARIO",
@@ -61,10 +61,10 @@ pub(super) struct Options {
         requires = "rewards"
     )]
     scenario: String,
-    /// A value in place of the scenario's, as protocol.slots=32; may be given many times
+    /// Override a value of the scenario, such as protocol.slots=32; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "rewards")]
     set: Vec<String>,
-    /// An attacker in place of the standard ones, as 'kind = "censor", share_pct = 20'; may be given many times
+    /// Attacker instead of the standard ones, such as 'kind = "censor", share_pct = 20'; may be repeated
     #[arg(long, value_name = "FAULT", requires = "rewards")]
     fault: Vec<String>,
 }
