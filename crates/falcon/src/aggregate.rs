@@ -21,29 +21,29 @@ use crate::plain::{Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, MODULUS, Parameters, PublicKey, SALT_BYTES};
 
-/// A proof is over at most this many signatures, of either degree.
+/// Maximum number of signatures per proof, of either degree.
 pub const SIGNATURES_MAX: usize = alphorn_labrador::columns::COLUMNS_MAX;
 
-/// Signatures from which on preset `fast` has one, and two levels with a block projection behind the
-/// first: fewer leave so short levels that it costs bytes and saves nothing.
+/// Number of signatures from which preset `fast` has one, and two, levels with a block projection after the
+/// first. With fewer, the levels are so short that a block projection costs bytes and saves nothing.
 const BLOCKS_FROM: [usize; 2] = [512, 1000];
 
-/// Parts of a dense projection under preset `fast`: each more costs 0.4 kB a level.
+/// Parts of a dense projection under preset `fast`: each additional part costs 0.4 kB per level.
 const PARTS: usize = 2;
 
-/// Which of two costs a proof saves; a verifier must know which. Both prove the same.
+/// Which of two costs a proof saves; a verifier must know the preset. Both prove the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
-    /// Time of verification: dense projections are made in two parts, and of many signatures the second
-    /// and the third level have a block projection.
+    /// Verification time: dense projections are made in two parts, and with many signatures the second and the third
+    /// level have a block projection.
     #[default]
     Fast,
-    /// Bytes.
+    /// Size in bytes.
     Small,
 }
 
 impl Preset {
-    /// Both, the default first.
+    /// Both presets, starting with the default.
     pub const ALL: [Self; 2] = [Self::Fast, Self::Small];
 
     /// The name on the command line and in files.
@@ -55,7 +55,7 @@ impl Preset {
         }
     }
 
-    /// The parameters of a proof of so many signatures of Falcon-512.
+    /// Returns the parameters of a proof of this many signatures of Falcon-512.
     ///
     /// # Errors
     /// If there are none.
@@ -91,7 +91,7 @@ impl Preset {
         Columns::bounds_for(signatures, degree, norm_sq, profile, projections)
     }
 
-    /// How the levels of a proof show that their witnesses are short.
+    /// Returns how the levels of a proof show that their witnesses are short.
     fn projections(self, signatures: usize) -> Projections {
         let blocks = BLOCKS_FROM.iter().filter(|&&from| signatures >= from);
         match self {
@@ -104,23 +104,23 @@ impl Preset {
     }
 }
 
-/// What a proof says of one signature, beside that it exists.
+/// What a proof states about one signature, apart from its existence.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed<'a, const N: usize = DEGREE> {
-    /// Who signed.
+    /// The signer's key.
     pub key: &'a PublicKey<N>,
-    /// What was signed; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
+    /// The signed message; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
     pub message: &'a [u8],
-    /// The salt of the signature, if the flavour sends one: part of the statement, since it decides
+    /// The salt of the signature, if the flavour sends one. It is part of the statement, since it decides
     /// the hash.
     pub salt: Option<&'a [u8; SALT_BYTES]>,
 }
 
-/// The salt of each of several signatures, if the flavour sends one.
+/// The salts of several signatures, if the flavour sends salts.
 pub(crate) type Salts<'a> = Vec<Option<&'a [u8; SALT_BYTES]>>;
 
-/// The salts of so many signatures of a flavour, as they stand in front of a proof, and what is behind
-/// them. None if the bytes end before.
+/// Splits off the salts of this many signatures of a flavour, which precede a proof, and returns them with the rest.
+/// None if the bytes are too short.
 #[must_use]
 pub fn split_salts(
     flavour: Flavour,
@@ -133,34 +133,34 @@ pub fn split_salts(
     Some(((0..signatures).map(|i| salts.get(i)).collect(), proof))
 }
 
-/// Why there is no aggregate, or it is not accepted.
+/// Reason why there is no aggregate, or why it is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AggregateError {
-    /// A key of another flavour stands among the signatures.
+    /// The signatures include a key of another flavour.
     #[error("signature {index} is of flavour {found}, the first is of flavour {expected}")]
     Flavours {
         /// The first signature of another flavour.
         index: usize,
-        /// Its flavour.
+        /// The flavour of that signature.
         found: &'static str,
         /// The flavour of the first signature.
         expected: &'static str,
     },
-    /// A salt where the flavour sends none, or none where it does.
+    /// There is a salt where the flavour sends none, or no salt where it sends one.
     #[error(
         "signature {index} of flavour {flavour} has {found} bytes of salt instead of {expected}"
     )]
     Salt {
-        /// Which signature.
+        /// Index of the signature.
         index: usize,
-        /// Its flavour.
+        /// Flavour of the signature.
         flavour: &'static str,
-        /// Bytes given.
+        /// Bytes of salt given.
         found: usize,
-        /// Bytes that signatures of the flavour have.
+        /// Bytes of salt that signatures of the flavour have.
         expected: usize,
     },
-    /// Another number of signatures than the aggregator was made for.
+    /// The number of signatures differs from the one that the aggregator was made for.
     #[error("{signatures} signatures, the aggregator is for {expected}")]
     Count {
         /// Signatures given.
@@ -168,27 +168,27 @@ pub enum AggregateError {
         /// Signatures of the aggregator.
         expected: usize,
     },
-    /// A signature that is not valid by itself.
+    /// A signature is not valid by itself.
     #[error("signature {index} is not valid: {reason}")]
     Invalid {
-        /// Which signature.
+        /// Index of the signature.
         index: usize,
-        /// What is wrong with it.
+        /// Reason for the refusal.
         reason: Refused,
     },
-    /// Signatures that are valid and have no place in a proof: `(s1 + s2 h - c) / q` is too long, which that
-    /// of an honest key never is. There is a proof of the others.
+    /// Signatures are valid but cannot be part of a proof: `(s1 + s2 h - c) / q` is too long, which never happens
+    /// with an honest key. The other signatures can be proven.
     #[error(
         "signatures {indices:?} are valid, but the quotients of their relations are too long to be proven"
     )]
     Unprovable {
-        /// All of them, ascending.
+        /// All of their indices, ascending.
         indices: Vec<usize>,
     },
-    /// There are no parameters for so many signatures.
+    /// There are no parameters for this many signatures.
     #[error(transparent)]
     Statement(#[from] StatementError),
-    /// There are no parameters for so many signatures.
+    /// There are no parameters for this many signatures.
     #[error(transparent)]
     Parameters(#[from] ParamError),
     /// The prover failed.
@@ -197,12 +197,12 @@ pub enum AggregateError {
     /// The verifier rejects.
     #[error(transparent)]
     Reject(#[from] Reject),
-    /// Nobody waits for the result any more.
+    /// Stopped because the result is no longer needed.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
-/// Parameters and commitment keys for proofs over one number of signatures, of degree 512 or 1024.
+/// Parameters and commitment keys for proofs over a fixed number of signatures, of degree 512 or 1024.
 pub struct Aggregator<const N: usize = DEGREE> {
     preset: Preset,
     system: System,
@@ -212,10 +212,10 @@ pub struct Aggregator<const N: usize = DEGREE> {
 }
 
 impl<const N: usize> Aggregator<N> {
-    /// For proofs over `signatures` signatures, 1 to [`SIGNATURES_MAX`].
+    /// Creates an aggregator for proofs over `signatures` signatures, 1 to [`SIGNATURES_MAX`].
     ///
     /// # Errors
-    /// If there are no parameters for so many.
+    /// If there are no parameters for this many.
     pub fn new(
         signatures: usize,
         profile: Profile,
@@ -224,10 +224,10 @@ impl<const N: usize> Aggregator<N> {
         Self::with_preset(Preset::default(), signatures, profile, backend)
     }
 
-    /// For proofs of a preset.
+    /// Creates an aggregator for proofs of a preset.
     ///
     /// # Errors
-    /// If there are no parameters for so many.
+    /// If there are no parameters for this many.
     pub fn with_preset(
         preset: Preset,
         signatures: usize,
@@ -237,10 +237,10 @@ impl<const N: usize> Aggregator<N> {
         Self::make(preset, signatures, profile, backend, None)
     }
 
-    /// For proofs of the default preset, over these commitment keys where they are long enough.
+    /// Creates an aggregator for proofs of the default preset, over these commitment keys if they are long enough.
     ///
     /// # Errors
-    /// If there are no parameters for so many.
+    /// If there are no parameters for this many.
     pub(crate) fn with_keys(
         signatures: usize,
         profile: Profile,
@@ -272,28 +272,29 @@ impl<const N: usize> Aggregator<N> {
         })
     }
 
-    /// The calling thread, on the kernel that the aggregator was made with.
+    /// Runs on the calling thread, with the kernel that the aggregator was made for.
     fn serial(&self) -> Exec<'static> {
         Exec::new(self.backend, None)
     }
 
-    /// The commitment keys.
+    /// Returns the commitment keys.
     #[cfg(test)]
     pub(crate) fn keys(&self) -> &Arc<Keys> {
         self.system.keys()
     }
 
-    /// The parameters of the proofs.
+    /// Returns the parameters of the proofs.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
         self.system.schedule()
     }
 
-    /// Verifies every signature plainly and proves that they exist: the salts in order, none if the
-    /// flavour sends none, and the proof. `context` is bound to the proof; who verifies must know it.
+    /// Verifies every signature plainly and proves that they exist. Returns the salts in order, none if the
+    /// flavour sends none, and the proof. `context` is bound to the proof, and the verifier must know it.
     ///
     /// # Errors
-    /// The first signature that is not valid, all that no proof can have, or why there is no proof.
+    /// The first signature that is not valid, all signatures that cannot be part of a proof, or the reason why there
+    /// is no proof.
     pub fn prove(
         &self,
         items: &[Item<'_, N>],
@@ -302,7 +303,7 @@ impl<const N: usize> Aggregator<N> {
         self.prove_on(items, context, self.serial())
     }
 
-    /// Proves as [`Aggregator::prove`] does, on kernel and threads of `exec`, whose number does not
+    /// Proves as [`Aggregator::prove`] does, on the kernel and threads of `exec`. The number of threads does not
     /// change the proof.
     ///
     /// # Errors
@@ -342,7 +343,7 @@ impl<const N: usize> Aggregator<N> {
         exec.step("digest of the statement")?;
         let digest = digest(flavour, &hashed(&signed), context, exec)?;
         let statement = self.statement(&relation, digest)?;
-        // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
+        // Nothing is left to check: s1 was computed from key, target and s2, and its norm was compared.
         let proof = self.system.prove_unchecked_on(&statement, &witness, exec);
         let proof = proof.map_err(|error| match error {
             ProveError::Witness(Invalid::Quotients { columns, .. }) => {
@@ -356,8 +357,8 @@ impl<const N: usize> Aggregator<N> {
     /// Verifies a proof that each key signed its message with its salt.
     ///
     /// # Errors
-    /// [`AggregateError::Reject`] with the check that fails; the other errors are of the
-    /// statement itself.
+    /// [`AggregateError::Reject`] with the check that fails; all other errors concern the statement
+    /// itself.
     pub fn verify(
         &self,
         signed: &[Signed<'_, N>],
@@ -367,7 +368,7 @@ impl<const N: usize> Aggregator<N> {
         self.verify_on(signed, context, proof, self.serial())
     }
 
-    /// Verifies as [`Aggregator::verify`] does, on kernel and threads of `exec`.
+    /// Verifies as [`Aggregator::verify`] does, on the kernel and threads of `exec`.
     ///
     /// # Errors
     /// Those of [`Aggregator::verify`], or that `exec` is stopped.
@@ -379,7 +380,7 @@ impl<const N: usize> Aggregator<N> {
         exec: Exec<'_>,
     ) -> Result<(), AggregateError> {
         let flavour = self.flavour(signed)?;
-        // Before keys and messages are hashed: that should not be done for what is no proof.
+        // Checked before keys and messages are hashed, so that bytes that are no proof do not cost that work.
         self.system.check_frame(proof)?;
         exec.enter(|| {
             let targets = |columns: Range<usize>| targets(&signed[columns], exec.backend());
@@ -391,7 +392,8 @@ impl<const N: usize> Aggregator<N> {
         })
     }
 
-    /// The one flavour of as many signatures as the proof is over, each with a salt if it sends one.
+    /// Returns the common flavour of the signatures. Checks that there are as many as the proof covers, each with a
+    /// salt if the flavour sends one.
     fn flavour(&self, signed: &[Signed<'_, N>]) -> Result<Flavour, AggregateError> {
         let expected = self.signatures;
         if signed.len() != expected {
@@ -424,7 +426,7 @@ impl<const N: usize> Aggregator<N> {
         Ok(flavour)
     }
 
-    /// The statement of a relation. `digest` binds everything public.
+    /// Returns the statement of a relation. `digest` binds everything public.
     fn statement<'a>(
         &self,
         relation: &'a Relation<'a>,
@@ -441,12 +443,12 @@ fn hashed<'a, const N: usize>(signed: &[Signed<'a, N>]) -> Vec<Hashed<'a>> {
     signed.iter().map(each).collect()
 }
 
-/// The hashed messages, centred, after each other.
+/// Returns the hashed messages, centred, one after another.
 fn targets<const N: usize>(signed: &[Signed<'_, N>], backend: Backend) -> Vec<i16> {
     hash::targets(N, &hashed(signed), backend)
 }
 
-/// The relation `s1 + s2 h = c` modulo `q` of signatures with these hashed messages.
+/// Returns the relation `s1 + s2 h = c` modulo `q` of signatures with these hashed messages.
 fn relation<'a, const N: usize>(
     signed: &[Signed<'a, N>],
     targets: Targets<'a>,
@@ -458,12 +460,12 @@ fn relation<'a, const N: usize>(
     Ok(Relation::of_centred(N, u64::from(MODULUS), keys, targets)?)
 }
 
-/// Signatures of a run, whose bytes are hashed after each other while seven other runs are.
+/// Signatures per run. The bytes of a run are hashed sequentially, in parallel with seven other runs.
 const RUN: usize = 16;
 
-/// SHAKE256 of flavour, context and the digests of all runs: SHAKE256 of the keys, salts and messages of
-/// [`RUN`] signatures in order, the last run may have fewer. Each part has its length in front; a salt that
-/// is not sent has length 0, since key and message are all that it is made of.
+/// Returns SHAKE256 of flavour, context and the digests of all runs. The digest of a run is SHAKE256 of the keys,
+/// salts and messages of [`RUN`] signatures in order; the last run may have fewer. Each part is prefixed with its
+/// length. A salt that is not sent has length 0, since it is derived from key and message alone.
 fn digest(
     flavour: Flavour,
     signed: &[Hashed<'_>],
@@ -493,7 +495,7 @@ fn digest(
     Ok(out)
 }
 
-/// What a run is the hash of.
+/// Returns the bytes that are hashed for a run.
 fn encoded(run: &[Hashed<'_>]) -> Vec<u8> {
     let each = 3 * 8 + 64 + SALT_BYTES;
     let messages: usize = run.iter().map(|signed| signed.message.len()).sum();

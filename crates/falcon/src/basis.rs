@@ -1,7 +1,7 @@
-//! Whether the bytes of a secret key are a basis that signs.
+//! Checks that the bytes of a secret key are a basis that can sign.
 //!
-//! The decoder of `fn-dsa` takes any short `f`, `g`, `F` with a short `G = g F / f` modulo `q`. With
-//! others than those of key generation a signer may try forever, so a key from outside must meet
+//! The decoder of `fn-dsa` accepts any short `f`, `g`, `F` with a short `G = g F / f` modulo `q`. With
+//! bases other than those of key generation a signer may try forever. A key from outside must therefore meet
 //! the conditions of key generation (Falcon specification, version 1.2, algorithms 5 and 6):
 //! `f G - g F = q` over the integers, and neither vector of the orthogonalised basis longer than
 //! `1.17 sqrt(q)`.
@@ -13,20 +13,20 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::ring::Polys;
 use crate::{Flavour, MODULUS, Parameters, PublicKey};
 
-/// Bits of a coefficient of `F`.
+/// Bits per coefficient of `F`.
 const LONG_BITS: usize = 8;
 
-/// Bytes of `f`, and of `g`, in a degree.
+/// Returns the bytes of `f`, and of `g`, in a degree.
 pub(crate) const fn short_bytes(degree: usize) -> usize {
     degree * Parameters::of(degree).short_bits / 8
 }
 
-/// Bytes of the header, `f`, `g` and `F` in a degree; the draft has the digest of the public key behind them.
+/// Returns the bytes of the header, `f`, `g` and `F` in a degree. The draft appends the digest of the public key.
 pub(crate) const fn basis_bytes(degree: usize) -> usize {
     1 + 2 * short_bytes(degree) + degree * LONG_BITS / 8
 }
 
-/// The largest absolute value of a coefficient of `G`.
+/// Maximum absolute value of a coefficient of `G`.
 const LONG_MAX: i16 = 127;
 
 /// `1.17^2 q`, with room for the rounding of sums.
@@ -34,7 +34,7 @@ const NORM_SQ_MAX: f64 = 1.17 * 1.17 * MODULUS as f64 * (1.0 + 1e-9);
 
 pub(crate) type Coefficients<const N: usize> = Zeroizing<[i16; N]>;
 
-/// Whether the encoded secret key of `public` is a basis that signs.
+/// Whether the encoded secret key of `public` is a basis that can sign.
 pub(crate) fn signs<const N: usize>(bytes: &[u8], public: &PublicKey<N>) -> bool {
     let parameters = const { Parameters::of(N) };
     let flavour = public.flavour();
@@ -59,7 +59,7 @@ pub(crate) fn signs<const N: usize>(bytes: &[u8], public: &PublicKey<N>) -> bool
         && vectors_are_short(&f, &g)
 }
 
-/// Numbers in two's complement, the bits in the order of a flavour.
+/// Reads numbers in two's complement, with the bit order of a flavour.
 pub(crate) fn numbers<const N: usize>(
     flavour: Flavour,
     bytes: &[u8],
@@ -83,7 +83,7 @@ pub(crate) fn numbers<const N: usize>(
     out
 }
 
-/// `h a` modulo `q`, centred.
+/// Returns `h a` modulo `q`, centred.
 fn times_key<const N: usize>(public: &PublicKey<N>, a: &[i16; N]) -> Coefficients<N> {
     let (mut h, mut product) = (Polys::<1, N>::zero(), Polys::<1, N>::zero());
     h.load(0, public.values());
@@ -95,7 +95,7 @@ fn times_key<const N: usize>(public: &PublicKey<N>, a: &[i16; N]) -> Coefficient
     product.centre();
     let mut out = Zeroizing::new([0; N]);
     product.store(0, &mut out);
-    // What is multiplied is `F` of a secret key, and the product its `G`.
+    // The multiplicand is `F` of a secret key, and the product its `G`.
     product.zeroize();
     out
 }
@@ -119,9 +119,8 @@ fn determinant_is_q<const N: usize>(
     (0..N).fold(true, |all, k| all & (coefficient(k) == expected(k)))
 }
 
-/// Whether `(g, -f)` and what is left of the other vector beside it are short. The values of `f`
-/// and `g` at the roots of `Y^N + 1` give both lengths: the second is `q^2 / N` times the sum of
-/// `1 / (|f|^2 + |g|^2)` over all roots.
+/// Whether `(g, -f)` and the orthogonalised second vector are short. The values of `f` and `g` at the roots of
+/// `Y^N + 1` give both lengths: the second is `q^2 / N` times the sum of `1 / (|f|^2 + |g|^2)` over all roots.
 fn vectors_are_short<const N: usize>(f: &[i16; N], g: &[i16; N]) -> bool {
     let (mut first, mut second) = (0.0, 0.0);
     // The other half of the roots are conjugates.
@@ -136,7 +135,7 @@ fn vectors_are_short<const N: usize>(f: &[i16; N], g: &[i16; N]) -> bool {
     first <= NORM_SQ_MAX && q * q * second <= NORM_SQ_MAX
 }
 
-/// The square of the absolute value of `a` at `exp(i angle)`, by Horner's rule.
+/// Returns the squared absolute value of `a` at `exp(i angle)`, by Horner's rule.
 fn value_sq(a: &[i16], angle: f64) -> f64 {
     let (sine, cosine) = angle.sin_cos();
     let (mut real, mut imaginary) = (0.0, 0.0);
@@ -179,7 +178,7 @@ mod tests {
         let mut zero = original.bytes().to_vec();
         zero[long].fill(0);
         assert!(OriginalKey::<N>::from_bytes(&zero).is_err());
-        // The decoder of the draft does not look at the digest, and signs for another key.
+        // The decoder of the draft does not check the digest, and would sign for another key.
         let mut other = draft.bytes().to_vec();
         other[basis_bytes(N)] ^= 1;
         assert!(SecretKey::<N>::from_bytes(&other).is_err());
@@ -188,7 +187,7 @@ mod tests {
         assert!(SecretKey::<N>::from_bytes(original.bytes()).is_err());
     }
 
-    /// `F = 0` and `F = f` have short `G` and pass the decoders of `fn-dsa`, but no determinant.
+    /// `F = 0` and `F = f` have a short `G` and pass the decoders of `fn-dsa`, but not the determinant check.
     #[test]
     fn degenerate_keys_are_refused_by_both_flavours() {
         degenerate_keys_are_refused::<512>();
@@ -212,7 +211,7 @@ mod tests {
         let (mut f, mut g) = ([0; N], [0; N]);
         f[0] = 1;
         g[0] = 1;
-        // Far too short: the other vector is as much too long.
+        // Far too short, so the other vector is too long by the same factor.
         assert!(!vectors_are_short(&f, &g));
         f.fill(4);
         assert!(!vectors_are_short(&f, &g));

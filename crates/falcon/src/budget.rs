@@ -1,4 +1,4 @@
-//! What the statistical errors of a proof add up to.
+//! The sum of the statistical errors of a proof.
 
 use alphorn_labrador::Images;
 use alphorn_labrador::challenge::CHALLENGE_LOG2_CENTI;
@@ -7,10 +7,10 @@ use alphorn_labrador::projection::LIFTS;
 use alphorn_labrador::ring::DEGREE as ELEMENT;
 use alphorn_labrador::schedule::Schedule;
 
-/// `log2` of the weights of an aggregation: 64 coefficients of four values.
+/// `log2` of the number of weights in an aggregation: 64 coefficients with four values each.
 const WEIGHTS_LOG2: f64 = 128.0;
 
-/// Bits of a residue drawn from six bytes: none is more likely than `2^-47`.
+/// Bits of a residue drawn from six bytes: no value is more likely than `2^-47`.
 const RESIDUE_LOG2: f64 = 47.0;
 
 /// `-log2` of the error of a projection whose image bounds a vector by `1/28` or `1/30` of its
@@ -18,40 +18,40 @@ const RESIDUE_LOG2: f64 = 47.0;
 const PROJECTION_28_LOG2: f64 = 132.8;
 const PROJECTION_30_LOG2: f64 = 126.9;
 
-/// Bits of the index of a column.
+/// Bits of a column index.
 const COLUMN_BITS: u32 = COLUMNS_MAX.next_power_of_two().ilog2();
 
-/// Degrees of the sumcheck's polynomials and of what is drawn before them, at most, for signatures of a degree: rounds
-/// of degree two for the coefficients of a ring element, of degree three for rows (`s1`, `s2`, quotients, slack)
-/// and columns, the variables that weigh columns and coefficients, and one scalar.
+/// Upper bound on the degrees of the sumcheck's polynomials and of the preceding draws, for signatures of a degree.
+/// It counts rounds of degree two for the coefficients of a ring element, rounds of degree three for rows (`s1`,
+/// `s2`, quotients, slack) and columns, the variables that weigh columns and coefficients, and one scalar.
 fn sumcheck_degrees(degree: usize) -> u32 {
     let row_bits = (3 * degree / ELEMENT + 1).next_power_of_two().ilog2();
     let rounds = ELEMENT.ilog2() * 2 + (row_bits + COLUMN_BITS) * 3;
     rounds + COLUMN_BITS + degree.ilog2() + 1
 }
 
-/// A kind of accident that lets a false statement pass.
+/// A kind of event that lets a false statement pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// What happens.
+    /// Name of the event.
     pub name: &'static str,
-    /// How often it can happen in one proof.
+    /// Number of times it can happen in one proof.
     pub count: u64,
-    /// `log2` of the probability of each.
+    /// `log2` of the probability of each occurrence.
     pub each_log2: f64,
 }
 
 impl Event {
-    /// `log2` of the union bound over all of them.
+    /// Returns `log2` of the union bound over all occurrences.
     #[must_use]
     pub fn log2(&self) -> f64 {
         self.each_log2 + (self.count as f64).log2()
     }
 }
 
-/// The errors of a proof over signatures of a degree, with this schedule, for one query of the hash that replaces
-/// the verifier: an attacker that asks it `2^60` times gains 60 bits. What breaking a commitment costs is
-/// another matter: [`alphorn_labrador::sis::Profile::bits`].
+/// Returns the errors of a proof over signatures of a degree, with this schedule, for one query of the hash that
+/// replaces the verifier: an attacker that makes `2^60` queries gains 60 bits. The cost of breaking a commitment is a
+/// separate matter: [`alphorn_labrador::sis::Profile::bits`].
 #[must_use]
 pub fn errors(degree: usize, schedule: &Schedule) -> Vec<Event> {
     let levels = &schedule.levels;
@@ -89,10 +89,10 @@ pub fn errors(degree: usize, schedule: &Schedule) -> Vec<Event> {
         event("projections of images", groups, -PROJECTION_28_LOG2),
         event("dense projections", parts, -PROJECTION_30_LOG2),
         event("amortisation", 2 * pieces, challenge),
-        // (6) of each level: a false one has at most two roots.
+        // (6) of each level: a false equation has at most two roots.
         event("garbage", 2 * levels.len(), challenge),
-        // That of the tail comes piece by piece, and each step has a challenge of its own: the prover may hope
-        // for each of them.
+        // The garbage of the tail comes piece by piece, and each step has a challenge of its own, so the prover can
+        // get lucky at each of them.
         event(
             "garbage of the last level",
             2 * schedule.tail.cut.pieces,
@@ -101,7 +101,7 @@ pub fn errors(degree: usize, schedule: &Schedule) -> Vec<Event> {
     ]
 }
 
-/// `log2` of the sum of all errors.
+/// Returns `log2` of the sum of all errors.
 #[must_use]
 pub fn log2_sum(events: &[Event]) -> f64 {
     let sum: f64 = events.iter().map(|event| event.log2().exp2()).sum();
@@ -124,9 +124,9 @@ mod tests {
         let largest = events.iter().map(Event::log2).fold(f64::MIN, f64::max);
         assert!(largest < sum && sum < largest + 1.5, "{events:?}");
         assert!((-124.5..-121.0).contains(&sum), "{sum}");
-        // 6 rounds of degree two, 5 of rows and 15 of columns of degree three, 15 and 9 variables, a scalar.
+        // 6 rounds of degree two, 5 for rows and 15 for columns of degree three, 15 and 9 variables, one scalar.
         assert_eq!(sumcheck_degrees(512), 6 * 2 + (5 + 15) * 3 + 15 + 9 + 1);
-        // A bit more of rows, of which there are 49, and of coefficients.
+        // One more bit for rows, of which there are 49, and one more for coefficients.
         assert_eq!(sumcheck_degrees(1024), 6 * 2 + (6 + 15) * 3 + 15 + 10 + 1);
         let sumcheck = events.iter().find(|event| event.name == "sumcheck");
         assert!((sumcheck.expect("an event").log2() + 134.4).abs() < 0.1);

@@ -1,8 +1,8 @@
-//! Keys and signatures from bytes and back.
+//! Encoding and decoding of keys and signatures.
 //!
-//! A public key is the logarithm of the degree, 9 or 10, and a residue of 14 bits for each coefficient of `h`, or in
+//! A public key is the logarithm of the degree, 9 or 10, and a 14-bit residue for each coefficient of `h`, or in
 //! the draft for each of its values at the roots. A signature is the byte `0x39` or `0x3a`, the salt if the flavour
-//! sends one, and `s2`, each coefficient as a sign, seven low bits and the high bits in unary; zeros fill it to 666
+//! sends one, and `s2`, each coefficient as a sign, seven low bits and the high bits in unary. Zeros pad it to 666
 //! or 1,280 bytes (Falcon specification, sections 3.11.2 to 3.11.4, "padded"), 40 fewer without a salt. The draft of
 //! FN-DSA writes the least significant bit first, the other flavours the most significant.
 
@@ -11,18 +11,18 @@ use thiserror::Error;
 use crate::degree::DEGREE_MAX;
 use crate::{Flavour, MODULUS, Parameters, SALT_BYTES};
 
-/// Bits of a number of a key.
+/// Bits per number of a key.
 const KEY_BITS: u32 = 14;
-/// Low bits of a coefficient of `s2`.
+/// Low bits per coefficient of `s2`.
 const LOW_BITS: u32 = 7;
 const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
-/// The largest coefficient of `s2` that original Falcon writes.
+/// Largest coefficient of `s2` that original Falcon encodes.
 const ORIGINAL_MAX: i16 = 2047;
 
-/// Why bytes are no key or signature.
+/// Reason why bytes are not a key or a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Another length.
+    /// The length is wrong.
     #[error("{bytes} bytes instead of {expected}")]
     Length {
         /// Bytes given.
@@ -30,7 +30,7 @@ pub enum DecodeError {
         /// Bytes of the format.
         expected: usize,
     },
-    /// Another first byte.
+    /// The first byte is wrong.
     #[error("the first byte is {byte:#04x} instead of {expected:#04x}")]
     Header {
         /// The byte given.
@@ -38,45 +38,45 @@ pub enum DecodeError {
         /// The byte of the format.
         expected: u8,
     },
-    /// A number of a key that is no residue.
+    /// A number of a key is not a residue.
     #[error("number {index} of the key is {value}, not below 12289")]
     Residue {
-        /// Which number.
+        /// Index of the number.
         index: usize,
         /// Its value.
         value: u16,
     },
-    /// A coefficient of a signature that is too large for the flavour, or runs past the end.
+    /// A coefficient of a signature is too large for the flavour, or runs past the end.
     #[error("coefficient {index} of the signature is too large or cut off")]
     Coefficient {
-        /// Which coefficient.
+        /// Index of the coefficient.
         index: usize,
     },
-    /// A zero written with a minus sign: each signature has one encoding.
+    /// A zero is written with a minus sign: each signature has only one encoding.
     #[error("coefficient {index} of the signature is a negative zero")]
     NegativeZero {
-        /// Which coefficient.
+        /// Index of the coefficient.
         index: usize,
     },
-    /// Bits behind the last coefficient.
+    /// There are nonzero bits after the last coefficient.
     #[error("the bits behind the last coefficient are not zero")]
     Padding,
 }
 
-/// Bits of a code that are taken from the front: the first ones are the lowest of a byte, or the
-/// highest where `HIGH_FIRST`.
+/// Bits of a code, taken from the front. The first bits are the lowest of a byte, or the highest if
+/// `HIGH_FIRST` is set.
 struct Window<'a, const HIGH_FIRST: bool> {
     bytes: &'a [u8],
-    /// The first byte that may not be whole in `bits`.
+    /// The first byte that may not be entirely in `bits`.
     next: usize,
-    /// The bits to come, from the lowest on, or from the highest on; zeros behind the end.
+    /// The next bits, from the lowest or from the highest on; zeros after the end.
     bits: u64,
-    /// How many of them are certainly there.
+    /// Number of these bits that are certainly valid.
     valid: u32,
 }
 
 impl<const HIGH_FIRST: bool> Window<'_, HIGH_FIRST> {
-    /// Makes 56 bits valid. Those above are of the next byte too, so that they may be set again.
+    /// Makes 56 bits valid. The bits above them also come from the next byte, so they may be set again.
     fn fill(&mut self) {
         let mut word = [0; 8];
         let rest = self.bytes.get(self.next..).unwrap_or(&[]);
@@ -93,7 +93,7 @@ impl<const HIGH_FIRST: bool> Window<'_, HIGH_FIRST> {
         self.valid |= 56;
     }
 
-    /// A coefficient of at most 25 bits as sign and absolute value: a longer one is too large.
+    /// Takes a coefficient of at most 25 bits, as sign and absolute value; a longer one is too large.
     fn coefficient(&mut self) -> (bool, u32) {
         let (sign, low, high);
         if HIGH_FIRST {
@@ -105,7 +105,7 @@ impl<const HIGH_FIRST: bool> Window<'_, HIGH_FIRST> {
             low = (self.bits >> 1) as u32 & LOW_MASK;
             high = (self.bits >> (1 + LOW_BITS)).trailing_zeros();
         }
-        // No bit is left where `high` is 64 or near it, and such a coefficient is refused.
+        // No bit is left if `high` is 64 or near it; such a coefficient is refused.
         let bits = (2 + LOW_BITS + high).min(63).min(self.valid);
         self.bits = if HIGH_FIRST {
             self.bits << bits
@@ -123,7 +123,7 @@ impl<const HIGH_FIRST: bool> Window<'_, HIGH_FIRST> {
     }
 }
 
-/// Puts bits into bytes, in the order of a flavour.
+/// Writes bits to bytes, in the bit order of a flavour.
 struct BitsMut<'a> {
     bytes: &'a mut [u8],
     position: usize,
@@ -169,7 +169,7 @@ fn body(bytes: &[u8], expected: usize, header: u8) -> Result<&[u8], DecodeError>
     Ok(&bytes[1..])
 }
 
-/// The numbers of a public key, each below `q`.
+/// Returns the numbers of a public key, each below `q`.
 ///
 /// # Errors
 /// If the length, the header or a number is not that of a key.
@@ -183,20 +183,20 @@ pub fn decode_key<const N: usize>(flavour: Flavour, bytes: &[u8]) -> Result<[u16
     Err(DecodeError::Residue { index, value })
 }
 
-/// The bytes of a public key of this degree, if their number and the header are those of one.
+/// Returns the bytes of a public key of this degree, if their number and the header are correct.
 pub(crate) fn key_bytes<const N: usize>(bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let parameters = const { Parameters::of(N) };
     body(bytes, parameters.public_key_bytes, parameters.key_header())?;
     Ok(bytes)
 }
 
-/// The numbers of 14 bits of a public key, whatever they are, from the bytes that [`key_bytes`] has. Four are seven
-/// bytes; a word of eight bytes is read with the byte before them, which the header is for the first.
+/// Returns the 14-bit numbers of a public key, without range checks, from the bytes that [`key_bytes`] returns. Four
+/// take seven bytes; a word of eight bytes is read with the byte before them, which for the first is the header.
 #[inline(always)]
 pub(crate) fn key_numbers<const N: usize>(flavour: Flavour, bytes: &[u8]) -> [u16; N] {
     const NUMBER: u64 = (1 << KEY_BITS) - 1;
     let bytes = &bytes[..const { Parameters::of(N).public_key_bytes }];
-    // Words first, whose loads overlap, so that all that follows is done in vectors.
+    // Loads all words first, whose loads overlap, so that the rest is vectorised.
     let mut words = [0; DEGREE_MAX / 4];
     let words = &mut words[..N / 4];
     for (k, word) in words.iter_mut().enumerate() {
@@ -206,7 +206,7 @@ pub(crate) fn key_numbers<const N: usize>(flavour: Flavour, bytes: &[u8]) -> [u1
     if flavour.is_little_endian() {
         for word in &mut *words {
             let x = *word >> 8;
-            // Each number to the 16 bits that are its own.
+            // Moves each number to its own 16 bits.
             *word = x & NUMBER
                 | (x & NUMBER << KEY_BITS) << 2
                 | (x & NUMBER << (2 * KEY_BITS)) << 4
@@ -229,7 +229,7 @@ pub(crate) fn key_numbers<const N: usize>(flavour: Flavour, bytes: &[u8]) -> [u1
     out
 }
 
-/// A public key with these numbers, each below `q`.
+/// Returns a public key with these numbers, each below `q`.
 #[must_use]
 pub fn encode_key<const N: usize>(flavour: Flavour, h: &[u16; N]) -> Vec<u8> {
     let parameters = const { Parameters::of(N) };
@@ -247,10 +247,10 @@ pub fn encode_key<const N: usize>(flavour: Flavour, h: &[u16; N]) -> Vec<u8> {
     out
 }
 
-/// The salt, if the flavour sends one, and `s2` of a signature.
+/// Returns the salt, if the flavour sends one, and `s2` of a signature.
 ///
 /// # Errors
-/// If the bytes are not the one encoding of a signature of the flavour: its length, header,
+/// If the bytes are not the only encoding of a signature of the flavour: its length, header,
 /// range of coefficients, and zeros to the end.
 pub fn decode_signature<const N: usize>(
     flavour: Flavour,
@@ -269,7 +269,7 @@ pub fn decode_signature<const N: usize>(
     Ok((salt.first_chunk().copied(), s2))
 }
 
-/// All coefficients of a code, each at most `max` in absolute value.
+/// Decodes all coefficients of a code, each at most `max` in absolute value.
 fn coefficients<const HIGH_FIRST: bool>(
     bytes: &[u8],
     max: i16,
@@ -282,12 +282,12 @@ fn coefficients<const HIGH_FIRST: bool>(
         valid: 0,
     };
     for (pair, two) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        // Two coefficients of 25 bits: more than the largest of either flavour has.
+        // Room for two coefficients of 25 bits, more than the largest of either flavour has.
         window.fill();
         for (k, c) in two.iter_mut().enumerate() {
             let index = 2 * pair + k;
             let (negative, value) = window.coefficient();
-            // What is cut off has no end, hence a high part without one.
+            // A code that is cut off has no terminator, so its high part is too large.
             if value > max.unsigned_abs().into() {
                 return Err(DecodeError::Coefficient { index });
             }
@@ -308,8 +308,8 @@ fn coefficients<const HIGH_FIRST: bool>(
     }
 }
 
-/// The signature of a salt, if the flavour sends one, and `s2`. None if it does and there is none, if
-/// a coefficient is too large for the flavour or the code does not fit.
+/// Returns the signature of a salt, if the flavour sends one, and `s2`. None if a required salt is missing, if
+/// a coefficient is too large for the flavour, or if the code does not fit.
 #[must_use]
 pub fn encode_signature<const N: usize>(
     flavour: Flavour,

@@ -1,34 +1,34 @@
-//! What the degree of the ring decides: types and functions have it as a constant `N`.
+//! Everything that depends on the degree of the ring. Types and functions take the degree as a constant `N`.
 
 /// Degree of the ring of Falcon-512, the default of all types.
 pub const DEGREE: usize = 512;
 
-/// The degrees of Falcon: an item of any other one does not compile.
+/// The degrees of Falcon. Items of any other degree do not compile.
 pub const DEGREES: [usize; 2] = [DEGREE, 1024];
 
-/// The largest of them.
+/// The largest degree.
 pub(crate) const DEGREE_MAX: usize = DEGREES[1];
 
-/// The numbers of Falcon in a ring of one degree (Falcon specification, table 3.3).
+/// The parameters of Falcon in a ring of one degree (Falcon specification, table 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// `log2` of the degree.
     pub(crate) degree_log2: u8,
-    /// The bound of `||s1||^2 + ||s2||^2`.
+    /// Bound on `||s1||^2 + ||s2||^2`.
     pub norm_sq_max: u64,
-    /// Bytes of a public key: a header, coefficients of 14 bits.
+    /// Bytes of a public key: a header and 14-bit coefficients.
     pub public_key_bytes: usize,
-    /// Bytes of a signature that has a salt: a header, the salt, `s2` in a compressed code, zeros to this length.
+    /// Bytes of a salted signature: a header, the salt, `s2` in a compressed code, padded with zeros.
     pub signature_bytes: usize,
-    /// Bits of a coefficient of the short vectors `f` and `g` of a secret key.
+    /// Bits per coefficient of the short vectors `f` and `g` of a secret key.
     pub(crate) short_bits: usize,
 }
 
 impl Parameters {
-    /// Those of a degree.
+    /// Returns the parameters of a degree.
     ///
     /// # Panics
-    /// If the degree is neither 512 nor 1024; in a constant, when it is compiled.
+    /// If the degree is neither 512 nor 1024; in a constant, at compile time.
     #[must_use]
     pub const fn of(degree: usize) -> Self {
         match degree {
@@ -50,24 +50,24 @@ impl Parameters {
         }
     }
 
-    /// The first byte of a public key.
+    /// Returns the first byte of a public key.
     pub(crate) const fn key_header(self) -> u8 {
         self.degree_log2
     }
 
-    /// The first byte of a signature: its code is compressed.
+    /// Returns the first byte of a signature, which marks a compressed code.
     pub(crate) const fn signature_header(self) -> u8 {
         0x30 + self.degree_log2
     }
 
-    /// The first byte of a secret key.
+    /// Returns the first byte of a secret key.
     pub(crate) const fn secret_header(self) -> u8 {
         0x50 + self.degree_log2
     }
 }
 
-/// What is hashed behind a seed of a key, so that no seed makes keys of two degrees from one stream: nothing for
-/// degree 512, which was alone once.
+/// Suffix that is hashed after the seed of a key, so that no seed generates keys of two degrees from one stream.
+/// Empty for degree 512, which was once the only one.
 pub(crate) const fn seed_suffix(degree: usize) -> &'static [u8] {
     match degree {
         DEGREE => b"",

@@ -1,39 +1,39 @@
-//! The flavours of Falcon in use: they differ in the order of bits and bytes, in the hash, in
-//! one more bound, and in where the salt is from.
+//! The flavours of Falcon in use: they differ in bit and byte order, in the hash, in one additional
+//! bound, and in the origin of the salt.
 
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
 use crate::{DEGREE, MODULUS, Parameters, PublicKey, SALT_BYTES};
 
-/// What is hashed in front of key and message in flavour `slot`. With both, and slot and role before
-/// a message of 32 bytes, it is one block of SHAKE256.
+/// Label hashed before key and message in flavour `slot`. With both, and with slot and role before
+/// a message of 32 bytes, the input is one block of SHAKE256.
 pub(crate) const SLOT_LABEL: &[u8] = b"alphorn/falcon/slot/v1";
 
-/// Bytes of a salt that is not sent and of the message representative behind it.
+/// Bytes of a salt that is not sent and of the message representative that follows it.
 pub(crate) const EXPANDED_BYTES: usize = SALT_BYTES + 64;
 
-/// Words of the hash below this are uniform modulo `q`: five times `q`.
+/// Words of the hash below this bound are uniform modulo `q`: five times `q`.
 pub(crate) const WORD_MAX: u16 = 61_445;
 
-/// Bytes that one draw of the hash asks for: nine blocks, of whose 612 words 574 are below
-/// [`WORD_MAX`] on average, with a deviation of six; eight blocks are too short for degree 512 in half of the
-/// cases. Degree 1024 takes two draws.
+/// Bytes that one draw requests from the hash: nine blocks, of whose 612 words 574 are below
+/// [`WORD_MAX`] on average, with a standard deviation of six. Eight blocks are too short for degree 512 in half of
+/// the cases. Degree 1024 takes two draws.
 const DRAW_BYTES: usize = 9 * 136;
 
-/// How keys and signatures are written and messages hashed.
+/// How keys and signatures are encoded and messages hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavour {
-    /// The FN-DSA draft as the crate `fn-dsa` 0.4.0 implements it: little endian, keys
-    /// as values at the roots, the message bound to the key by a hash of both, every coefficient at most 840 in absolute value. No
-    /// draft of FIPS 206 is published yet, so it may differ from the standard to come.
+    /// The FN-DSA draft as the crate `fn-dsa` 0.4.0 implements it: little endian, keys as values at the roots, the
+    /// message bound to the key by a hash of both, every coefficient at most 840 in absolute value. No
+    /// draft of FIPS 206 is published yet, so it may differ from the coming standard.
     #[default]
     FnDsa,
-    /// Falcon as submitted to round 3 of the NIST competition: big endian, the hash over salt and
-    /// message alone.
+    /// Falcon as submitted to round 3 of the NIST competition: big endian, the hash over salt and message
+    /// only.
     Original,
     /// [`Flavour::Original`] without salts: the salt is a hash of key, slot, role and message, so it
-    /// is not sent. Safe only if a key signs once in a slot and role: [`crate::slot`].
+    /// is not sent. Safe only if a key signs once per slot and role: [`crate::slot`].
     Slot,
 }
 
@@ -61,26 +61,26 @@ impl Flavour {
         }
     }
 
-    /// The flavour of a name.
+    /// Returns the flavour with this name.
     #[must_use]
     #[cfg(test)]
     pub(crate) fn of_name(name: &str) -> Option<Flavour> {
         (Flavour::ALL.into_iter()).find(|flavour| flavour.name() == name)
     }
 
-    /// Whether a public key holds the coefficients of `h`; else its values at the roots of
+    /// Whether a public key holds the coefficients of `h`. Otherwise it holds the values at the roots of
     /// `Y^N + 1`, in the order of [`crate::ring::Polys::forward`].
     #[must_use]
     pub(crate) fn keys_are_coefficients(self) -> bool {
         !self.is_little_endian()
     }
 
-    /// Whether bits and bytes are little endian; else big endian.
+    /// Whether bits and bytes are little endian; otherwise they are big endian.
     pub(crate) fn is_little_endian(self) -> bool {
         self == Flavour::FnDsa
     }
 
-    /// Bytes of the salt in a signature: none if it follows from the rest.
+    /// Returns the bytes of the salt in a signature: zero if the salt follows from the rest.
     #[must_use]
     pub const fn salt_bytes(self) -> usize {
         match self {
@@ -95,13 +95,13 @@ impl Flavour {
         self.salt_bytes() != 0
     }
 
-    /// Bytes of a signature of Falcon-512: a header, the salt, the code of `s2`.
+    /// Returns the bytes of a signature of Falcon-512: a header, the salt, the code of `s2`.
     #[must_use]
     pub const fn signature_bytes(self) -> usize {
         self.signature_bytes_of(DEGREE)
     }
 
-    /// The same of a degree.
+    /// The same for a degree.
     ///
     /// # Panics
     /// If the degree is neither 512 nor 1024.
@@ -110,8 +110,8 @@ impl Flavour {
         Parameters::of(degree).signature_bytes - SALT_BYTES + self.salt_bytes()
     }
 
-    /// The largest absolute value of a coefficient of `s1` and `s2` that plain verification
-    /// accepts. In the other flavours the code of `s2` ends at 2047 and `s1` is free.
+    /// Returns the largest absolute value of a coefficient of `s1` and `s2` that plain verification
+    /// accepts. In the other flavours the code of `s2` ends at 2047 and `s1` is not limited.
     #[must_use]
     pub(crate) fn coefficient_max(self) -> Option<i16> {
         match self {
@@ -120,12 +120,12 @@ impl Flavour {
         }
     }
 
-    /// The hash `c` of salt and message, coefficients in `[0, q)`. `key_digest` is that of the public
-    /// key, `key_digest`, which original Falcon does not look at. In flavour `slot` the message is
-    /// that of [`crate::slot::signed_bytes`].
+    /// Returns the hash `c` of salt and message, with coefficients in `[0, q)`. `key_digest` is the digest of the
+    /// public key, which original Falcon ignores. In flavour `slot` the message is that of
+    /// [`crate::slot::signed_bytes`].
     ///
     /// # Panics
-    /// If there is no salt and the flavour sends one, or the other way round.
+    /// If there is no salt but the flavour sends one, or the other way round.
     #[must_use]
     pub(crate) fn target<const N: usize>(
         self,
@@ -165,7 +165,7 @@ impl Flavour {
 }
 
 impl Flavour {
-    /// [`Flavour::target`] of a key, each coefficient in `[-(q-1)/2, (q-1)/2]`.
+    /// [`Flavour::target`] for a key, with each coefficient in `[-(q-1)/2, (q-1)/2]`.
     #[must_use]
     pub(crate) fn centred_target<const N: usize>(
         self,
@@ -183,19 +183,19 @@ impl Flavour {
     }
 }
 
-/// SHAKE256 of an encoded public key, 64 bytes: what the draft binds messages to.
+/// Returns SHAKE256 of an encoded public key, 64 bytes, to which the draft binds messages.
 #[must_use]
 #[cfg(test)]
 pub(crate) fn key_digest(encoded_key: &[u8]) -> [u8; 64] {
     shake(&[encoded_key])
 }
 
-/// The message representative of the draft, without pre-hash and with an empty context.
+/// Returns the message representative of the draft, without pre-hash and with an empty context.
 fn representative(key_digest: &[u8; 64], message: &[u8]) -> [u8; 64] {
     shake(&[key_digest, &[0, 0], message])
 }
 
-/// The salt and the message representative of flavour `slot`, one behind the other: a function of
+/// Returns the salt and the message representative of flavour `slot`, one after the other: a function of
 /// key and message.
 pub(crate) fn expand(key_digest: &[u8; 64], message: &[u8]) -> [u8; EXPANDED_BYTES] {
     shake(&[SLOT_LABEL, key_digest, message])

@@ -1,4 +1,4 @@
-//! Messages hashed to points, many beside each other: the values are those of
+//! Hashes messages to points, many side by side. The values are those of
 //! [`Flavour::centred_target`], which is the oracle of the tests.
 
 use alphorn_exec::Backend;
@@ -12,25 +12,25 @@ use crate::{Flavour, MODULUS, PublicKey, SALT_BYTES};
 /// Bytes of a message representative of the draft.
 const REPRESENTATIVE_BYTES: usize = 64;
 
-/// Words of 16 bits of a block of SHAKE256.
+/// 16-bit words per block of SHAKE256.
 const BLOCK_NUMBERS: usize = 68;
 
-/// Room for all numbers of a point of either degree, and for those of the block in which they end.
+/// Buffer for all numbers of a point of either degree, plus those of the block in which they end.
 type Numbers = [u16; DEGREE_MAX + BLOCK_NUMBERS];
 
-/// What is hashed to a point.
+/// The input of a hash to a point.
 #[derive(Clone, Copy)]
 pub(crate) struct Hashed<'a> {
     pub(crate) flavour: Flavour,
     /// The digest of the key.
     pub(crate) digest: &'a [u8; 64],
-    /// None where the flavour sends none.
+    /// None if the flavour sends no salt.
     pub(crate) salt: Option<&'a [u8; SALT_BYTES]>,
     pub(crate) message: &'a [u8],
 }
 
 impl<'a> Hashed<'a> {
-    /// A message under a key.
+    /// Creates the input for a message under a key.
     pub(crate) fn new<const N: usize>(
         key: &'a PublicKey<N>,
         salt: Option<&'a [u8; SALT_BYTES]>,
@@ -45,7 +45,7 @@ impl<'a> Hashed<'a> {
     }
 }
 
-/// The points of many messages, of so many coefficients each in `[-(q-1)/2, (q-1)/2]`, after each other.
+/// Returns the points of many messages, each with `degree` coefficients in `[-(q-1)/2, (q-1)/2]`, one after another.
 pub(crate) fn targets(degree: usize, inputs: &[Hashed<'_>], backend: Backend) -> Vec<i16> {
     match degree {
         512 => targets_of::<512>(inputs, backend).into_flattened(),
@@ -95,7 +95,7 @@ fn targets_of<const N: usize>(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i
     out
 }
 
-/// Adds the points of numbers that were drawn. The loop is compiled for the vectors of the pass.
+/// Appends the points of numbers that were drawn. The loop is compiled for the vectors of the pass.
 struct Centre<'a, const N: usize>(&'a [(usize, Numbers)], &'a mut Vec<[i16; N]>);
 
 impl<const N: usize> Pass for Centre<'_, N> {
@@ -115,8 +115,8 @@ impl<const N: usize> Pass for Centre<'_, N> {
     }
 }
 
-/// What is hashed with the key before the salt: the message representatives of the draft, salt and
-/// representative of flavour `slot`; of no meaning for keys of another flavour.
+/// Returns what is hashed with the key before the salt: the message representatives of the draft, or salt and
+/// representative of flavour `slot`; meaningless for keys of another flavour.
 fn first_hashes(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; EXPANDED_BYTES]; LANES] {
     let mut out = [[0; EXPANDED_BYTES]; LANES];
     if inputs.iter().any(|i| i.flavour != Flavour::Original) {
@@ -137,7 +137,7 @@ fn first_hashes(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; EXPANDED_BYTES
     out
 }
 
-/// The first bytes of a hash: whole words of one block.
+/// Returns the first bytes of a hash: whole words of one block.
 fn digest_of<const BYTES: usize>(states: &Shakes256, lane: usize) -> [u8; BYTES] {
     let mut out = [0; BYTES];
     for (bytes, word) in out
@@ -151,7 +151,7 @@ fn digest_of<const BYTES: usize>(states: &Shakes256, lane: usize) -> [u8; BYTES]
     out
 }
 
-/// The first 64 bytes of SHAKE256 of many messages; of encoded keys [`crate::flavour::key_digest`].
+/// Returns the first 64 bytes of SHAKE256 of many messages; for encoded keys this is [`crate::flavour::key_digest`].
 pub(crate) fn digests(messages: &[&[u8]], backend: Backend) -> Vec<[u8; 64]> {
     let mut out = Vec::with_capacity(messages.len());
     for messages in messages.chunks(LANES) {
@@ -174,7 +174,7 @@ mod tests {
     use crate::{OriginalKey, SecretKey, SlotKey};
     use alphorn_labrador::KERNELS;
 
-    /// Of all flavours in one batch, for short and long messages, on every level.
+    /// Covers all flavours in one batch, for short and long messages, on every level.
     fn points_and_digests<const N: usize>() {
         let (draft, original) = (SecretKey::<N>::interop(3), OriginalKey::<N>::interop(3));
         let slot = SlotKey::<N>::interop(3);

@@ -28,28 +28,28 @@ use crate::{DEGREE, Flavour, MODULUS, Parameters};
 /// Bytes of an encoded secret key of degree 512.
 pub const SECRET_KEY_BYTES: usize = sign_key_size(FN_DSA_LOGN_512);
 
-/// Why bytes are no secret key.
+/// Reports that bytes are not a secret key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the bytes are no secret key of Falcon of this degree")]
 pub struct KeyError;
 
-/// A public key of degree 512 or 1024: its bytes, its digest, and `h` in the forms that were asked for.
+/// A public key of degree 512 or 1024: its bytes, its digest, and `h` in the forms requested so far.
 #[derive(Clone)]
 pub struct PublicKey<const N: usize = DEGREE> {
     flavour: Flavour,
     /// The form of [`Parts::numbers`].
     made: KeyForm,
     parts: Box<Parts<N>>,
-    /// The other form, once it was asked for.
+    /// The other form, once requested.
     other: OnceLock<Box<[i16; N]>>,
 }
 
-/// What every key has: one allocation of 2 or 4 kB, as these are what decoding many keys takes time for. An allocator
-/// has room of that size, and the next larger one is a quarter larger.
+/// Common parts of every key, in one allocation of 2 or 4 kB, since allocations dominate the time of decoding many
+/// keys. Allocators have a size class for that, and the next larger one is a quarter larger.
 #[derive(Clone)]
 struct Parts<const N: usize> {
-    /// Two for a coefficient: the encoded key has 14 bits of each and a byte, its digest 64 bytes. Those behind it
-    /// are zero.
+    /// Two bytes per coefficient: the encoded key takes 14 bits of each plus one byte, and its digest 64 bytes. The
+    /// bytes after the digest are zero.
     bytes: [[u8; 2]; N],
     numbers: [i16; N],
 }
@@ -62,7 +62,7 @@ impl<const N: usize> Parts<N> {
 
     const KEY_BYTES: usize = Parameters::of(N).public_key_bytes;
 
-    /// The encoded key.
+    /// Returns the encoded key.
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
         &self.bytes.as_flattened()[..Self::KEY_BYTES]
@@ -79,17 +79,17 @@ impl<const N: usize> Parts<N> {
     }
 }
 
-/// How `h` is given: two bytes a coefficient for each form of a key.
+/// Representation of `h`, two bytes per coefficient for each form of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyForm {
-    /// At the roots of `Y^N + 1`: what plain verification multiplies.
+    /// By values at the roots of `Y^N + 1`, which plain verification multiplies.
     Values,
-    /// By coefficients: what a proof multiplies.
+    /// By coefficients, which a proof multiplies.
     Coefficients,
 }
 
 impl KeyForm {
-    /// The one that keys of a flavour encode.
+    /// Returns the form that keys of a flavour encode.
     fn of(flavour: Flavour) -> Self {
         if flavour.keys_are_coefficients() {
             Self::Coefficients
@@ -99,7 +99,7 @@ impl KeyForm {
     }
 }
 
-/// Keys with the same bytes are the same.
+/// Keys with the same bytes are equal.
 impl<const N: usize> PartialEq for PublicKey<N> {
     fn eq(&self, other: &Self) -> bool {
         self.flavour == other.flavour && self.bytes() == other.bytes()
@@ -109,19 +109,19 @@ impl<const N: usize> PartialEq for PublicKey<N> {
 impl<const N: usize> Eq for PublicKey<N> {}
 
 impl<const N: usize> PublicKey<N> {
-    /// Decodes a key. `h` need not be invertible: neither verification nor the aggregate's
-    /// argument divides by it.
+    /// Decodes a key. `h` need not be invertible: neither verification nor the argument of the aggregate
+    /// divides by it.
     ///
     /// # Errors
-    /// If the bytes are no key of the flavour and degree.
+    /// If the bytes are not a key of the flavour and degree.
     pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<Self, DecodeError> {
         let form = KeyForm::of(flavour);
         let mut keys = decode_batch(flavour, &[bytes], form, Backend::Portable);
         keys.remove(0)
     }
 
-    /// Decodes many keys, as [`PublicKey::from_bytes`] each of them, [`LANES`] at a time on kernel and
-    /// threads of `exec`, and makes the form that will be needed. The other one is made once it is asked for.
+    /// Decodes many keys, each as by [`PublicKey::from_bytes`], [`LANES`] at a time on the kernel and threads of
+    /// `exec`, and computes the form that will be needed. The other form is computed on first use.
     #[must_use]
     pub fn from_bytes_batch(
         flavour: Flavour,
@@ -141,25 +141,25 @@ impl<const N: usize> PublicKey<N> {
         parts.into_iter().flatten().collect()
     }
 
-    /// The flavour of the key.
+    /// Returns the flavour of the key.
     #[must_use]
     pub(crate) fn flavour(&self) -> Flavour {
         self.flavour
     }
 
-    /// The encoded key.
+    /// Returns the encoded key.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.parts.bytes()
     }
 
-    /// The values of `h` at the roots of `Y^N + 1`, in the order of [`Polys::forward`]; reduced.
+    /// Returns the values of `h` at the roots of `Y^N + 1`, in the order of [`Polys::forward`]; reduced.
     #[must_use]
     pub(crate) fn values(&self) -> &[i16; N] {
         self.form(KeyForm::Values)
     }
 
-    /// The coefficients of `h`, centred: what a proof multiplies.
+    /// Returns the coefficients of `h`, centred, which a proof multiplies.
     #[must_use]
     pub(crate) fn coefficients(&self) -> &[i16; N] {
         self.form(KeyForm::Coefficients)
@@ -177,7 +177,7 @@ impl<const N: usize> PublicKey<N> {
         self.other.get_or_init(alone)
     }
 
-    /// Makes a form of many keys where it is missing, which each would do by itself otherwise.
+    /// Computes a form of many keys where it is missing; otherwise each key would compute it separately.
     pub(crate) fn prepare(keys: &[&Self], form: KeyForm, exec: Exec<'_>) -> Result<(), Stopped> {
         let each = |part: usize| {
             let rest = &keys[part * LANES..];
@@ -186,7 +186,7 @@ impl<const N: usize> PublicKey<N> {
         exec.try_map(keys.len().div_ceil(LANES), each).map(|_| ())
     }
 
-    /// The same of up to [`LANES`] keys.
+    /// The same for up to [`LANES`] keys.
     pub(crate) fn prepare_few(keys: &[&Self], form: KeyForm, backend: Backend) {
         let is_missing = |key: &&&Self| key.made != form && key.other.get().is_none();
         let missing: Vec<&&Self> = keys.iter().filter(is_missing).collect();
@@ -203,15 +203,15 @@ impl<const N: usize> PublicKey<N> {
         }
     }
 
-    /// SHAKE256 of the encoded key, 64 bytes.
+    /// Returns the SHAKE256 digest of the encoded key, 64 bytes.
     #[must_use]
     pub(crate) fn digest(&self) -> &[u8; 64] {
         self.parts.digest()
     }
 }
 
-/// Brings up to [`LANES`] keys into a form from the other one. Like all that takes long it names its degrees itself:
-/// what is generic is compiled at the level of the crate that does.
+/// Converts up to [`LANES`] keys from the other form. Like all slow code it names the degrees explicitly, since
+/// generic code is compiled at the optimisation level of the crate that names them.
 fn transform(degree: usize, keys: &mut [&mut [i16]], form: KeyForm, backend: Backend) {
     match degree {
         512 => transform_of::<512>(keys, form, backend),
@@ -229,7 +229,7 @@ fn transform_of<const N: usize>(keys: &mut [&mut [i16]], form: KeyForm, backend:
     }
 }
 
-/// Brings up to `L` keys into a form from the other one; `L` is a multiple of [`SQUARE`].
+/// Converts up to `L` keys from the other form; `L` is a multiple of [`SQUARE`].
 struct Transform<'a, 'k, const L: usize, const N: usize>(&'a mut [&'k mut [i16; N]], KeyForm);
 
 impl<const L: usize, const N: usize> Pass for Transform<'_, '_, L, N> {
@@ -238,7 +238,7 @@ impl<const L: usize, const N: usize> Pass for Transform<'_, '_, L, N> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let Self(keys, form) = self;
-        // Where it stays in the cache of the processor, and need not be copied to.
+        // On the stack, where it stays in the processor's cache and need not be copied to.
         let mut polys = Polys::<L, N>::ZERO;
         polys.load_all::<V>(&keys.iter().map(|key| &**key).collect::<Vec<_>>());
         match form {
@@ -252,7 +252,7 @@ impl<const L: usize, const N: usize> Pass for Transform<'_, '_, L, N> {
     }
 }
 
-/// Decodes up to [`LANES`] public keys, by code that is compiled here ([`transform`] says why).
+/// Decodes up to [`LANES`] public keys, in code that is compiled in this crate ([`transform`] says why).
 fn decode_batch<const N: usize>(
     flavour: Flavour,
     keys: &[&[u8]],
@@ -305,7 +305,7 @@ fn decode_of<const N: usize>(
     decoded.into_iter().map(complete).collect()
 }
 
-/// Decodes keys: of each that is one its bytes and numbers, centred, as yet without its digest. The loops are
+/// Decodes keys. Each valid one yields its bytes and centred numbers, without its digest as yet. The loops are
 /// compiled for the vectors of the pass.
 struct Decode<'a, 'k, const N: usize>(Flavour, &'a [&'k [u8]]);
 
@@ -326,13 +326,13 @@ impl<const N: usize> Pass for Decode<'_, '_, N> {
             };
             let numbers = key_numbers::<N>(flavour, bytes);
             if numbers.iter().fold(0, |max, &c| c.max(max)) >= MODULUS {
-                // Which number it is.
+                // Finds out which number it is.
                 if let Err(error) = decode_key::<N>(flavour, bytes) {
                     decoded.push(Err(error));
                     continue;
                 }
             }
-            // Written where it stays: what is made elsewhere and moved there is copied.
+            // Written in place: a value built elsewhere and moved here would be copied.
             let mut parts = Box::new(Parts::ZERO);
             parts.bytes.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
             for (out, &number) in parts.numbers.iter_mut().zip(&numbers) {
@@ -350,7 +350,7 @@ impl<const N: usize> fmt::Debug for PublicKey<N> {
     }
 }
 
-/// The seed of an interop validator's key, of any flavour.
+/// Returns the seed of an interop validator's key, for any flavour.
 pub(crate) fn interop_seed(index: u64) -> [u8; 32] {
     let mut hash = Sha256::new();
     Digest::update(&mut hash, b"alphorn-interop-v1");
@@ -359,7 +359,7 @@ pub(crate) fn interop_seed(index: u64) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// A secret key of [`Flavour::FnDsa`], of degree 512 or 1024; signing is the crate `fn-dsa`'s, whose arithmetic is
+/// A secret key of [`Flavour::FnDsa`], of degree 512 or 1024. The crate `fn-dsa` signs; its arithmetic is
 /// constant-time on x86-64 and AArch64. The bytes are erased when the key is dropped.
 pub struct SecretKey<const N: usize = DEGREE> {
     bytes: Zeroizing<Vec<u8>>,
@@ -367,13 +367,13 @@ pub struct SecretKey<const N: usize = DEGREE> {
 }
 
 impl<const N: usize> SecretKey<N> {
-    /// What the degree decides.
+    /// Parameters of the degree.
     const PARAMETERS: Parameters = Parameters::of(N);
 
-    /// `log2` of the degree, as `fn-dsa` wants it.
+    /// `log2` of the degree, as `fn-dsa` expects it.
     const DEGREE_LOG2: u32 = Self::PARAMETERS.degree_log2 as u32;
 
-    /// The key of a seed; each degree has a domain of its own.
+    /// Returns the key of a seed; each degree has a domain of its own.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let mut hash = Shake256::default();
@@ -395,7 +395,7 @@ impl<const N: usize> SecretKey<N> {
         }
     }
 
-    /// The key of interop validator `index`: public knowledge, for tests and devnets. Its seed is
+    /// Returns the key of interop validator `index`, which is public knowledge, for tests and devnets. Its seed is
     /// `SHA-256("alphorn-interop-v1" || "falcon" || le64(index))`.
     #[must_use]
     pub fn interop(index: u64) -> Self {
@@ -405,7 +405,7 @@ impl<const N: usize> SecretKey<N> {
     /// Decodes a secret key.
     ///
     /// # Errors
-    /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
+    /// [`KeyError`] if the bytes are not a key of this degree, or the key could not sign.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
         let decode = match N {
@@ -414,7 +414,7 @@ impl<const N: usize> SecretKey<N> {
         };
         decode(bytes, &mut public).ok_or(KeyError)?;
         let public = PublicKey::from_bytes(Flavour::FnDsa, &public).map_err(|_| KeyError)?;
-        // The crate takes some keys with which it would try to sign in vain.
+        // The crate accepts some keys with which it would try in vain to sign.
         if !signs(bytes, &public) {
             return Err(KeyError);
         }
@@ -424,13 +424,13 @@ impl<const N: usize> SecretKey<N> {
         })
     }
 
-    /// The encoded key: a secret.
+    /// Returns the encoded key, which is secret.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The public key.
+    /// Returns the public key.
     #[must_use]
     pub fn public(&self) -> &PublicKey<N> {
         &self.public
@@ -439,9 +439,9 @@ impl<const N: usize> SecretKey<N> {
     /// Signs a message.
     ///
     /// Salt and sampler are seeded by a hash of the secret key, the message and `entropy`. With
-    /// equal entropy the signature is the same every time: a repeated call reveals nothing, and a
+    /// equal entropy the signature is the same every time, so a repeated call reveals nothing and a
     /// replay gives the same bytes. Two *different* signatures on one salt and message would leak
-    /// a vector of the secret lattice; the hash makes salts differ whenever anything else does.
+    /// a vector of the secret lattice; the hash makes salts differ whenever any input differs.
     #[must_use]
     pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> Vec<u8> {
         let mut hash = Shake256::default();
@@ -458,7 +458,7 @@ impl<const N: usize> SecretKey<N> {
     }
 }
 
-/// A key pair by the generator of a degree.
+/// Generates a key pair with the generator of a degree.
 fn generate<G: KeyPairGenerator>(
     degree_log2: u32,
     rng: &mut Drawn,
@@ -468,20 +468,20 @@ fn generate<G: KeyPairGenerator>(
     G::default().keygen(degree_log2, rng, secret, public);
 }
 
-/// Writes the public key of an encoded secret key of the signer's degree. None if it is none.
+/// Writes the public key of an encoded secret key of the signer's degree. None if the bytes are not such a key.
 fn public_of<S: SigningKey>(secret: &[u8], public: &mut [u8]) -> Option<()> {
     S::decode(secret)?.to_verifying_key(public);
     Some(())
 }
 
-/// A signature by the signer of a degree.
+/// Signs with the signer of a degree.
 fn sign_with<S: SigningKey>(secret: &[u8], rng: &mut Drawn, message: &[u8], out: &mut [u8]) {
     let mut key = S::decode(secret).expect("a checked key");
     key.sign(rng, &DOMAIN_NONE, &HASH_ID_RAW, message, out)
         .expect("27 attempts fail once in 2^300 signatures");
 }
 
-/// The stream of a hash, as the generator that `fn-dsa` asks for.
+/// The stream of a hash, as the random generator that `fn-dsa` requires.
 struct Drawn(Shake256Reader);
 
 impl CryptoRng for Drawn {}

@@ -1,24 +1,24 @@
 //! Signs and verifies Falcon-512 and Falcon-1024, in batches, and states what an aggregate of signatures proves.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`ring`] | polynomials modulo 12289, many beside each other |
+//! | [`ring`] | polynomials modulo 12289, many side by side |
 //! | `flavour` | the encodings and hashes in use: original Falcon, with and without salts, and the FN-DSA draft |
-//! | `degree` | what the degree of the ring decides: [`Parameters`] |
-//! | [`codec`] | keys and signatures from bytes and back, every bound checked |
+//! | `degree` | everything that depends on the degree of the ring: [`Parameters`] |
+//! | [`codec`] | encoding and decoding of keys and signatures, with every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
-//! | [`slot`] | the flavour without salts: one signature for a slot and role |
+//! | [`slot`] | the flavour without salts: one signature per slot and role |
 //! | `aggregate` | one proof for many signatures |
-//! | [`budget`] | what the errors of a proof add up to |
-//! | `plain` | verification, one by one and of whole batches: what an aggregate has to beat |
+//! | [`budget`] | the sum of the errors of a proof |
+//! | `plain` | verification, one by one and in batches: the baseline that an aggregate has to beat |
 //! | `signing` | secret keys of any flavour: [`SigningKey`] |
 //! | `scheme` | the scheme of the protocol: [`Falcon`] |
 //!
 //! The relation of a signature, over the integers: `s1 + s2 h = c` modulo `q = 12289` in
 //! `Z[Y]/(Y^N + 1)` and `||s1||^2 + ||s2||^2 <= B`, where `h` is the key and `c` the hash of salt and message
 //! (Falcon specification, version 1.2, section 3). The degree `N` is a constant of every type, 512 by default,
-//! with `B = 34,034,726`, or 1024, with `B = 70,265,242` ([`Parameters`]). The scheme of the protocol has degree
-//! 512 alone.
+//! with `B = 34,034,726`, or 1024, with `B = 70,265,242` ([`Parameters`]). The scheme of the protocol supports only
+//! degree 512.
 #![forbid(unsafe_code)]
 
 mod aggregate;
@@ -52,16 +52,16 @@ pub use slot::SlotKey;
 /// The modulus of Falcon.
 pub(crate) const MODULUS: u16 = 12_289;
 
-/// Bytes of a public key of Falcon-512: a header, 512 coefficients of 14 bits.
+/// Bytes of a public key of Falcon-512: a header and 512 coefficients of 14 bits.
 pub const PUBLIC_KEY_BYTES: usize = Parameters::of(DEGREE).public_key_bytes;
 
-/// Bytes of a signature of Falcon-512: a header, the salt, `s2` in a compressed code, zeros to this length.
+/// Bytes of a signature of Falcon-512: a header, the salt, `s2` in a compressed code, padded with zeros.
 pub const SIGNATURE_BYTES: usize = Parameters::of(DEGREE).signature_bytes;
 
 /// Bytes of a salt.
 pub const SALT_BYTES: usize = 40;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example on the package's page along with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

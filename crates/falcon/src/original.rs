@@ -1,5 +1,5 @@
-//! Secret keys of original Falcon, the flavour of the published test vectors, and what those of
-//! flavour `slot` have in common with them.
+//! Secret keys of original Falcon, the flavour of the published test vectors, and their common ground
+//! with those of flavour `slot`.
 
 use fn_dsa_original::{
     CryptoRng, DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, KeyPairGenerator, KeyPairGenerator512,
@@ -15,14 +15,14 @@ use crate::degree::seed_suffix;
 use crate::key::interop_seed;
 use crate::{DEGREE, Flavour, KeyError, Parameters, PublicKey, SALT_BYTES};
 
-/// Bytes of an encoded secret key of original Falcon of degree 512: the draft adds a digest of the public key.
+/// Bytes of an encoded secret key of original Falcon of degree 512. The draft appends a digest of the public key.
 pub const ORIGINAL_KEY_BYTES: usize = basis_bytes(DEGREE);
 
 /// A flavour whose secret keys have the encoding of original Falcon.
 pub trait BasisFlavour {
     /// The flavour.
     const FLAVOUR: Flavour;
-    /// What is hashed in front of the seed of a key; each degree has a domain of its own in it.
+    /// Label hashed before the seed of a key; each degree has a domain of its own in it.
     const KEY_LABEL: &'static [u8];
 }
 
@@ -35,10 +35,10 @@ pub struct BasisKey<F, const N: usize = DEGREE> {
 }
 
 impl<F: BasisFlavour, const N: usize> BasisKey<F, N> {
-    /// What the degree decides.
+    /// Parameters of the degree.
     const PARAMETERS: Parameters = Parameters::of(N);
 
-    /// The key of a seed.
+    /// Returns the key of a seed.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let mut rng = Drawn::of(None, &[F::KEY_LABEL, seed, seed_suffix(N)]);
@@ -58,7 +58,7 @@ impl<F: BasisFlavour, const N: usize> BasisKey<F, N> {
         }
     }
 
-    /// The key of interop validator `index`: public knowledge, for tests and devnets. Its seed is
+    /// Returns the key of interop validator `index`, which is public knowledge, for tests and devnets. Its seed is
     /// that of [`crate::SecretKey::interop`].
     #[must_use]
     pub fn interop(index: u64) -> Self {
@@ -68,7 +68,7 @@ impl<F: BasisFlavour, const N: usize> BasisKey<F, N> {
     /// Decodes a secret key. A key that signs in one flavour must not sign in another.
     ///
     /// # Errors
-    /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
+    /// [`KeyError`] if the bytes are not a key of this degree, or the key could not sign.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
         let mut public = vec![0; Self::PARAMETERS.public_key_bytes];
         let decode = match N {
@@ -77,7 +77,7 @@ impl<F: BasisFlavour, const N: usize> BasisKey<F, N> {
         };
         decode(bytes, &mut public).ok_or(KeyError)?;
         let public = PublicKey::from_bytes(F::FLAVOUR, &public).map_err(|_| KeyError)?;
-        // The crate takes some keys with which it would try to sign in vain.
+        // The crate accepts some keys with which it would try in vain to sign.
         if !signs(bytes, &public) {
             return Err(KeyError);
         }
@@ -88,20 +88,20 @@ impl<F: BasisFlavour, const N: usize> BasisKey<F, N> {
         })
     }
 
-    /// The encoded key: a secret.
+    /// Returns the encoded key, which is secret.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The public key.
+    /// Returns the public key.
     #[must_use]
     pub fn public(&self) -> &PublicKey<N> {
         &self.public
     }
 
-    /// A signature of original Falcon. All attempts of a call are on one salt, the first that is
-    /// drawn: what is too long or has too long a code is thrown away, and the next attempt has the
+    /// Makes a signature of original Falcon. All attempts of a call use one salt, the first that is
+    /// drawn. A signature that is too long or has too long a code is discarded, and the next attempt uses the
     /// same target and the next bytes of `rng`.
     pub(crate) fn draw(&self, rng: &mut (impl CryptoRng + RngCore), message: &[u8]) -> Vec<u8> {
         let mut out = vec![0; Self::PARAMETERS.signature_bytes];
@@ -113,7 +113,7 @@ impl<F: BasisFlavour, const N: usize> BasisKey<F, N> {
     }
 }
 
-/// A key pair by the generator of a degree.
+/// Generates a key pair with the generator of a degree.
 fn generate<G: KeyPairGenerator>(
     degree_log2: u32,
     rng: &mut Drawn,
@@ -123,13 +123,13 @@ fn generate<G: KeyPairGenerator>(
     G::default().keygen(degree_log2, rng, secret, public);
 }
 
-/// Writes the public key of an encoded basis of the signer's degree. None if it is none.
+/// Writes the public key of an encoded basis of the signer's degree. None if the bytes are not such a basis.
 fn public_of<S: SigningKey>(secret: &[u8], public: &mut [u8]) -> Option<()> {
     S::decode(secret)?.to_verifying_key(public);
     Some(())
 }
 
-/// A signature by the signer of a degree.
+/// Signs with the signer of a degree.
 fn sign_with<S: SigningKey>(
     secret: &[u8],
     rng: &mut (impl CryptoRng + RngCore),
@@ -148,33 +148,33 @@ impl BasisFlavour for Original {
     const KEY_LABEL: &'static [u8] = b"alphorn/falcon/original/key/v1";
 }
 
-/// A secret key of [`Flavour::Original`]; signing is that of `fn-dsa` 0.3.0, the last version with this flavour.
+/// A secret key of [`Flavour::Original`]. `fn-dsa` 0.3.0, the last version with this flavour, does the signing.
 pub type OriginalKey<const N: usize = DEGREE> = BasisKey<Original, N>;
 
 impl<const N: usize> OriginalKey<N> {
     /// Signs a message.
     ///
     /// Salt and sampler are drawn from a hash of the secret key, the message and `entropy`: equal
-    /// inputs give the same signature, and salts differ whenever anything else does. Two different
+    /// inputs give the same signature, and salts differ whenever any input differs. Two different
     /// signatures on one salt and message would leak a vector of the secret lattice.
     #[must_use]
     pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> Vec<u8> {
-        // The old crate takes salts from the generator as they come, so the message is in it.
+        // The old crate takes salts directly from the generator, so the message is an input of the generator.
         let domain = b"alphorn/falcon/original/sign/v1";
         let mut rng = Drawn::of(None, &[domain, self.bytes(), entropy, message]);
         self.draw(&mut rng, message)
     }
 }
 
-/// The stream of a hash, as the generator that `fn-dsa` asks for.
+/// The stream of a hash, as the random generator that `fn-dsa` requires.
 pub(crate) struct Drawn {
-    /// What is drawn first: the signer asks for the salt before anything else.
+    /// Drawn first: the signer asks for the salt before anything else.
     salt: Option<[u8; SALT_BYTES]>,
     stream: Shake256Reader,
 }
 
 impl Drawn {
-    /// Of parts with fixed lengths, but for the last.
+    /// Creates a stream from parts that have fixed lengths, except for the last.
     pub(crate) fn of(salt: Option<[u8; SALT_BYTES]>, parts: &[&[u8]]) -> Drawn {
         let mut hash = Shake256::default();
         for part in parts {

@@ -1,5 +1,5 @@
-//! Verification without any proof, one signature or many: the baseline of every aggregate, and
-//! what a prover asks of each signature before it begins.
+//! Verification without any proof, for one signature or many: the baseline of every aggregate, and
+//! the check that a prover makes of each signature before it begins.
 
 use std::any::Any;
 
@@ -18,13 +18,13 @@ use crate::{DEGREE, Flavour, Parameters, PublicKey, SALT_BYTES};
 pub struct Item<'a, const N: usize = DEGREE> {
     /// The signer's key, which names the flavour.
     pub key: &'a PublicKey<N>,
-    /// What was signed; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
+    /// The signed message; in flavour `slot` the bytes of [`crate::slot::signed_bytes`].
     pub message: &'a [u8],
-    /// The signature's bytes.
+    /// The encoded signature.
     pub signature: &'a [u8],
 }
 
-/// Why a signature is not accepted.
+/// Reason why a signature is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
     /// It does not decode.
@@ -38,10 +38,10 @@ pub enum Refused {
         /// The bound of the degree.
         max: u64,
     },
-    /// A coefficient of `s1` is beyond the flavour's bound.
+    /// A coefficient of `s1` exceeds the flavour's bound.
     #[error("coefficient {index} of s1 is {value}, beyond 840")]
     Coefficient {
-        /// Which coefficient.
+        /// Index of the coefficient.
         index: usize,
         /// Its value.
         value: i16,
@@ -57,14 +57,14 @@ pub(crate) struct Opened<const N: usize> {
     pub target: [i16; N],
     /// `s1 = c - s2 h`, centred.
     pub s1: [i16; N],
-    /// `s2`, as the signature holds it.
+    /// `s2`, as encoded in the signature.
     pub s2: [i16; N],
 }
 
 /// Verifies one signature.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason for the refusal.
 pub fn verify<const N: usize>(item: &Item<'_, N>) -> Result<(), Refused> {
     let flavour = item.key.flavour();
     let (salt, s2) = decode_signature(flavour, item.signature)?;
@@ -104,7 +104,7 @@ pub(crate) fn open_batch<const N: usize>(
     opened(items, backend).collect()
 }
 
-/// The parts of many signatures, of which those of [`LANES`] are there at a time.
+/// Opens many signatures lazily; the parts of at most [`LANES`] are in memory at a time.
 fn opened<const N: usize>(
     items: &[Item<'_, N>],
     backend: Backend,
@@ -131,7 +131,7 @@ impl<const N: usize> Opened<N> {
     }
 }
 
-/// A signature to verify, whose key is ready for it.
+/// A signature to verify, with its key prepared.
 struct Ready<'a> {
     flavour: Flavour,
     /// The digest of the key.
@@ -142,8 +142,8 @@ struct Ready<'a> {
     signature: &'a [u8],
 }
 
-/// Verifies up to [`LANES`] signatures. What is generic is compiled at the level of the crate that names the degree,
-/// so that this, and all else that takes long, is not.
+/// Verifies up to [`LANES`] signatures. Generic code is compiled at the optimisation level of the crate that names
+/// the degree, so the slow part, here and elsewhere, is not generic.
 fn open_few<const N: usize>(
     items: &[Item<'_, N>],
     backend: Backend,
@@ -207,7 +207,7 @@ fn open_of<const N: usize>(
         .collect()
 }
 
-/// `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`; centred.
+/// Computes `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`; centred.
 struct Subtract<'a, const N: usize> {
     s1: &'a mut [[i16; N]],
     s2: &'a [&'a [i16; N]],
@@ -229,7 +229,7 @@ impl<const N: usize> Pass for Subtract<'_, N> {
     }
 }
 
-/// `c - s2 h`, centred, from centred `c`, any `s2` and the values of `h`.
+/// Computes `c - s2 h`, centred, from centred `c`, any `s2` and the values of `h`.
 #[inline(always)]
 fn subtract_product<const L: usize, const N: usize>(
     c: &mut Polys<L, N>,

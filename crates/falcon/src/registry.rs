@@ -1,4 +1,4 @@
-//! The keys of many validators: public ones of all, secret ones of those held here.
+//! The keys of many validators: public keys of all of them, and secret keys of those held locally.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{Flavour, PublicKey, SigningKey};
 pub struct Registry(Vec<PublicKey>);
 
 impl Registry {
-    /// A registry of one key for each validator.
+    /// Creates a registry with one key per validator.
     #[must_use]
     pub fn new(keys: Vec<PublicKey>) -> Registry {
         Registry(keys)
@@ -30,40 +30,40 @@ impl Registry {
         self.0.len()
     }
 
-    /// Whether all keys are of a flavour.
+    /// Whether all keys have this flavour.
     #[must_use]
     pub(crate) fn is_of(&self, flavour: Flavour) -> bool {
         self.0.iter().all(|key| key.flavour() == flavour)
     }
 
-    /// The key of a validator.
+    /// Returns the key of a validator.
     #[must_use]
     pub fn key(&self, validator: Validator) -> Option<&PublicKey> {
         self.0.get(validator.0 as usize)
     }
 }
 
-/// The secret keys held here; votes and duties share a key.
+/// The secret keys held locally; votes and duties share a key.
 #[derive(Default)]
 pub struct Signers {
     keys: BTreeMap<u32, SigningKey>,
-    /// What salts come from beside key and message. None makes every signature the same again.
+    /// Source of salts in addition to key and message. None makes every signature deterministic.
     secret: Option<Zeroizing<[u8; 32]>>,
 }
 
-/// What is hashed in front of the secret for the entropy of a signature.
+/// Label hashed before the secret for the entropy of a signature.
 const ENTROPY_LABEL: &[u8] = b"alphorn/falcon/signers/entropy/v1";
 
 impl Signers {
-    /// No key, and no secret: for simulations and tests, which must give the same bytes each time. Whoever
-    /// signs for a network adds one by [`Signers::with_secret`].
+    /// Holds no key and no secret: for simulations and tests, which must give the same bytes each time. A signer on a
+    /// real network adds a secret with [`Signers::with_secret`].
     #[must_use]
     pub fn new() -> Signers {
         Signers::default()
     }
 
-    /// The same keys with a secret from the system's generator: their salts are then known to nobody, also
-    /// where key and message are.
+    /// The same keys with a secret from the system's generator. Their salts are then unpredictable even where key and
+    /// message are known.
     #[must_use]
     pub fn with_secret(self, secret: [u8; 32]) -> Signers {
         Signers {
@@ -72,7 +72,7 @@ impl Signers {
         }
     }
 
-    /// The entropy of the signature that a permit allows: a hash of the secret and of all that the permit
+    /// Returns the entropy of the signature that a permit allows: a hash of the secret and of everything the permit
     /// names, so that no two signatures share it; zero without a secret.
     pub(crate) fn entropy(&self, permit: &Reservation) -> Zeroizing<[u8; 32]> {
         let mut out = Zeroizing::new([0; 32]);
@@ -91,18 +91,18 @@ impl Signers {
         out
     }
 
-    /// Adds a key; one of the same validator is replaced.
+    /// Adds a key, replacing any key of the same validator.
     pub fn insert(&mut self, validator: Validator, key: impl Into<SigningKey>) {
         self.keys.insert(validator.0, key.into());
     }
 
-    /// The key of a validator.
+    /// Returns the key of a validator.
     #[must_use]
     pub fn key(&self, validator: Validator) -> Option<&SigningKey> {
         self.keys.get(&validator.0)
     }
 
-    /// Interop keys of a flavour of validators `0..validators`, and their registry.
+    /// Returns interop keys of a flavour for validators `0..validators`, and their registry.
     #[must_use]
     pub fn interop(flavour: Flavour, validators: u32, exec: Exec<'_>) -> (Signers, Registry) {
         let key = |i| SigningKey::interop(flavour, i as u64);

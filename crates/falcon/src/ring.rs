@@ -1,6 +1,6 @@
-//! Polynomials of `Z_q[Y] / (Y^N + 1)`, `q = 12289`, `L` of them side by side: coefficient `k` of
-//! all lies in row `k`, so every operation acts on whole rows and the compiler makes vectors of
-//! them. `N` is 512 or 1024.
+//! Polynomials of `Z_q[Y] / (Y^N + 1)`, `q = 12289`, `L` of them side by side: coefficient `k` of all
+//! of them is in row `k`, so every operation acts on whole rows and the compiler vectorises it.
+//! `N` is 512 or 1024.
 //!
 //! Numbers are signed 16-bit representatives. *Reduced* means at most `REDUCED` in absolute
 //! value. A Montgomery product of `|a| < 2^15` and a constant of at most `q/2` is at most
@@ -8,7 +8,7 @@
 //! turns a bound `A` into `1.0938 A + 6146`: 6150, 12873, 20227, 28271, which is why the forward
 //! transform reduces after every third layer, and after the last. The inverse doubles sums: 6150, 12300,
 //! 24600, so it reduces after every second. The tenth layer of degree 1024 follows a reduction in both
-//! directions, so it has bounds that others have too. With the bounds shown, arithmetic is wrapping.
+//! directions, so its bounds already occur in other layers. Given these bounds, the arithmetic is wrapping.
 
 mod transform;
 
@@ -19,12 +19,12 @@ use zeroize::Zeroize;
 use crate::MODULUS;
 use crate::degree::DEGREE_MAX;
 
-/// Bound of a reduced number.
+/// Bound on a reduced number.
 #[cfg(test)]
 pub(crate) const REDUCED: i16 = 6150;
 
-/// Polynomials that a batch works on at once: a row fills one register of AVX-512, and a batch
-/// half of a first-level cache.
+/// Number of polynomials that a batch processes at once: a row fills one AVX-512 register, and a batch
+/// half of an L1 cache.
 pub const LANES: usize = 32;
 
 const Q: i16 = MODULUS as i16;
@@ -56,7 +56,7 @@ const fn power(base: i64, exponent: i64) -> i64 {
     result
 }
 
-/// A number in `[0, q)` times `2^16`, centred.
+/// Returns a number in `[0, q)` times `2^16`, centred.
 const fn montgomery(x: i64) -> i16 {
     let product = (x % Q as i64) * ((1 << 16) % Q as i64) % Q as i64;
     (if product > Q as i64 / 2 {
@@ -66,12 +66,12 @@ const fn montgomery(x: i64) -> i16 {
     }) as i16
 }
 
-/// A root of order 2048: the root under which the draft of FN-DSA writes keys as values. Its square, 49, is that of
-/// degree 512.
+/// A root of order 2048, the one under which the draft of FN-DSA writes keys as values. Its square, 49, is the root
+/// for degree 512.
 const ROOT: i64 = 7;
 
-/// Powers of the root in the order of the butterflies, in Montgomery form. The exponent of a power is its index
-/// with the bits reversed, an even number in the first half: there are the powers of 49, in the order of degree 512.
+/// Powers of the root in the order of the butterflies, in Montgomery form. The exponent of a power is its index with
+/// the bits reversed. It is even in the first half, which holds the powers of 49 in the order of degree 512.
 static ROOTS: [i16; DEGREE_MAX] = {
     let mut roots = [0; DEGREE_MAX];
     let mut i = 0;
@@ -83,7 +83,7 @@ static ROOTS: [i16; DEGREE_MAX] = {
     roots
 };
 
-/// `degree^-1 2^16`, in Montgomery form.
+/// Returns `degree^-1 2^16`, in Montgomery form.
 const fn inverse_of(degree: usize) -> i16 {
     montgomery(power(degree as i64, Q as i64 - 2))
 }
@@ -101,7 +101,7 @@ fn high(a: i16, b: i16) -> i16 {
     (i32::from(a).wrapping_mul(i32::from(b)) >> 16) as i16
 }
 
-/// `a b / 2^16` modulo `q`, for `|a b| < 2^15 q`.
+/// Returns `a b / 2^16` modulo `q`, for `|a b| < 2^15 q`.
 #[inline(always)]
 fn mont(a: i16, b: i16) -> i16 {
     let quotient = a.wrapping_mul(b).wrapping_mul(Q_INVERSE);
@@ -109,21 +109,21 @@ fn mont(a: i16, b: i16) -> i16 {
     high(a, b).wrapping_sub(high(quotient, Q))
 }
 
-/// The same for a constant `b` that is given with its product with `q^-1`.
+/// The same for a constant `b`, given together with its product with `q^-1`.
 #[inline(always)]
 fn mont_by(a: i16, b: i16, scaled: i16) -> i16 {
     high(a, b).wrapping_sub(high(a.wrapping_mul(scaled), Q))
 }
 
-/// A reduced representative of any number of 16 bits.
+/// Returns a reduced representative of any 16-bit number.
 #[inline(always)]
 fn barrett(a: i16) -> i16 {
     let quotient = high(a, BARRETT).wrapping_add(1 << 10) >> 11;
     a.wrapping_sub(quotient.wrapping_mul(Q))
 }
 
-/// The representative in `[-(q-1)/2, (q-1)/2]` of a number below `3/2 q`. Signs as masks: of conditions the compiler
-/// made a branchless scalar for each lane.
+/// Returns the representative in `[-(q-1)/2, (q-1)/2]` of a number below `3/2 q`. Uses signs as masks, since the
+/// compiler turned conditions into branchless scalar code for each lane.
 #[inline(always)]
 pub(crate) fn centre(a: i16) -> i16 {
     let half = Q / 2;
@@ -147,7 +147,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         Box::new(Self::ZERO)
     }
 
-    /// Sets polynomial `lane` to these coefficients, any numbers of 16 bits that `reduce` takes.
+    /// Sets polynomial `lane` to these coefficients, any 16-bit numbers that `reduce` accepts.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -159,7 +159,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// The coefficients of polynomial `lane`.
+    /// Copies the coefficients of polynomial `lane`.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -171,11 +171,11 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// Sets the first polynomials to these coefficients, any numbers of 16 bits that `reduce`
-    /// takes: squares of eight numbers at a time, since a lane alone is scattered over all rows.
+    /// Sets the first polynomials to these coefficients, any 16-bit numbers that `reduce` accepts. Works
+    /// on 8-by-8 squares, since a single lane is scattered over all rows.
     ///
     /// # Panics
-    /// If there are more than lanes, or lanes are no multiple of eight.
+    /// If there are more polynomials than lanes, or the number of lanes is not a multiple of eight.
     #[inline(always)]
     pub(crate) fn load_all<V: Vectors>(&mut self, polynomials: &[&[i16; N]]) {
         assert!(
@@ -196,11 +196,11 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// The coefficients of the first polynomials, one for each of `out`, as
-    /// [`Polys::load_all`] sets them.
+    /// Copies the coefficients of the first polynomials, one for each of `out`, in the manner of
+    /// [`Polys::load_all`].
     ///
     /// # Panics
-    /// If there are more than lanes, or lanes are no multiple of eight.
+    /// If there are more outputs than lanes, or the number of lanes is not a multiple of eight.
     #[inline(always)]
     pub(crate) fn store_all<V: Vectors>(&self, out: &mut [&mut [i16; N]]) {
         assert!(
@@ -312,7 +312,7 @@ mod tests {
             .prop_map(|v| v.try_into().expect("N coefficients"))
     }
 
-    /// The product of two polynomials in a lane, as the kernels of a level compute it.
+    /// The product of two polynomials in one lane, as the kernels of a level compute it.
     struct Product<'a, const L: usize, const N: usize>(usize, [&'a [i16; N]; 2]);
 
     impl<const L: usize, const N: usize> Pass for Product<'_, L, N> {
@@ -381,7 +381,7 @@ mod tests {
         extremes_keep_their_bounds::<1024>();
     }
 
-    /// The table of degree 512 is the first half of that of 1024: powers of 49, of order 1024.
+    /// The table for degree 512 is the first half of that for 1024: powers of 49, of order 1024.
     #[test]
     fn one_table_has_the_roots_of_both_degrees() {
         for (i, &root) in ROOTS[..512].iter().enumerate() {
@@ -401,7 +401,7 @@ mod tests {
         }
     }
 
-    /// Polynomials that are loaded, and what is stored of them.
+    /// Loads polynomials and stores them again.
     struct Through<'a, const N: usize>(&'a [[i16; N]]);
 
     impl<const N: usize> Pass for Through<'_, N> {

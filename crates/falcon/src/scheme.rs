@@ -1,4 +1,4 @@
-//! Falcon-512 as a scheme of the protocol: aggregates are lists of signatures, collections lists
+//! Falcon-512 as a scheme of the protocol: aggregates are lists of signatures, and collections are lists
 //! or proofs.
 
 use std::collections::VecDeque;
@@ -24,39 +24,39 @@ use crate::{Flavour, Item, PUBLIC_KEY_BYTES, PublicKey, verify_batch};
 
 mod proofs;
 
-/// Largest committee: a little below what images of columns allow.
+/// Largest committee: slightly below what images of columns allow.
 pub const COMMITTEE_MAX: u32 = 20_000;
 
-/// A proof of a collection has at most this many bytes.
+/// Maximum size in bytes of the proof of a collection.
 pub const PROOF_BYTES_MAX: usize = 98_304;
 
-/// A proof of a collection has at least this many bytes, whatever it is over: one of a single signature
+/// Minimum size in bytes of the proof of a collection, whatever it covers: the proof of a single signature
 /// has 19 kB of commitments alone.
 const PROOF_BYTES_MIN: usize = 16_384;
 
-/// Aggregators that are kept. Nearly every collection is over another number of signatures, and an
-/// aggregator takes about 2 kB beside the keys, which all share.
+/// Maximum number of aggregators kept. Nearly every collection covers a different number of signatures, and an
+/// aggregator takes about 2 kB in addition to the keys, which all of them share.
 const AGGREGATORS_MAX: usize = 1024;
 
 /// Ring elements of the commitment keys for any number of signatures up to [`COMMITTEE_MAX`], in every
 /// profile: of the inner key, and of each outer one. 35 MB.
 const KEY_LENGTHS: (usize, usize) = (10_016, 8_192);
 
-/// Nanoseconds of a signature, as `fn-dsa` publishes them, and of a plain verification in a batch of
-/// 10,000, keys decoded: priors, of one thread. This and what follows took commit 383934094 on a Xeon (Sapphire
-/// Rapids, AVX-512 IFMA), by the command of `results/xeon-2/lattice-1.json`. The worker learns the factor of
-/// the processor that it runs on.
+/// Nanoseconds per signature, as published for `fn-dsa`, and per plain verification in a batch of
+/// 10,000 with decoded keys: single-threaded priors. This and the following were measured with commit 383934094 on a
+/// Xeon (Sapphire Rapids, AVX-512 IFMA), by the command of `results/xeon-2/lattice-1.json`. The worker learns the
+/// factor for the processor that it runs on.
 const SIGN_NS: u64 = 150_000;
 const VERIFY_NS: u64 = 6_140;
 
-/// Nanoseconds of a proof and of its verification: some for any, some for each signature. The lines
-/// through the times of 1,000 and 10,000 signatures: 0.244 and 1.275 s, 36.8 and 91.4 ms.
+/// Nanoseconds for a proof and for its verification: a fixed part, and a part per signature. These are the lines
+/// through the times for 1,000 and 10,000 signatures: 0.244 and 1.275 s, 36.8 and 91.4 ms.
 const PROVE_NS: (u64, u64) = (129_000_000, 115_000);
 const CHECK_NS: (u64, u64) = (30_700_000, 6_070);
 
-/// Bytes of memory of a prover: some for any, some for each signature; 120 MB at 1,000 and 405 MB at
-/// 10,000 on one thread, and 426 MB on two, were seen, with keys of these lengths. Those of
-/// [`KEY_LENGTHS`] are 30 MB longer at 1,000.
+/// Memory of a prover in bytes: a fixed part, and a part per signature. Measured with keys of exactly the needed
+/// lengths: 120 MB at 1,000 and 405 MB at 10,000 on one thread, 426 MB on two. Keys of [`KEY_LENGTHS`] take
+/// 30 MB more at 1,000.
 const PROVE_BYTES: (u64, u64) = (132 << 20, 35_000);
 
 /// The form of collections.
@@ -68,13 +68,13 @@ pub enum Collections {
     Proofs,
 }
 
-/// Aggregators by their numbers of signatures, the one that was asked for last first.
+/// Aggregators by their number of signatures, most recently used first.
 type Kept = VecDeque<(usize, Arc<Aggregator>)>;
 
-/// What proofs over any number of signatures are made and verified with.
+/// Aggregators for making and verifying proofs over any number of signatures.
 #[derive(Default)]
 struct Aggregators {
-    /// Drawn once, at the first proof.
+    /// Drawn once, for the first proof.
     keys: OnceLock<Arc<Keys>>,
     kept: Mutex<Kept>,
 }
@@ -89,7 +89,7 @@ pub struct Falcon {
     aggregators: Arc<Aggregators>,
 }
 
-/// The keys of a group's signers, in the order of their positions. None if the group cannot hold
+/// Returns the keys of a group's signers, in the order of their positions. None if the group cannot be valid
 /// whatever its bytes are.
 fn signers<'a>(
     keys: &'a EpochKeys,
@@ -101,12 +101,12 @@ fn signers<'a>(
     keys.collect()
 }
 
-/// What the signers of a group signed.
+/// Returns the data that the signers of a group signed.
 fn voted(statement: &Statement) -> [u8; SIGNED_BYTES] {
     signed_bytes(statement.slot, Role::Vote, &statement.message)
 }
 
-/// What a claim says that was signed; of no meaning where the scheme has no such claims.
+/// Returns the data that was signed according to a claim; meaningless where the scheme has no such claims.
 fn claimed(claim: &Claim) -> [u8; SIGNED_BYTES] {
     match claim {
         Claim::One {
@@ -121,7 +121,7 @@ fn claimed(claim: &Claim) -> [u8; SIGNED_BYTES] {
 }
 
 impl Falcon {
-    /// The scheme with this form of collections on a kernel, for keys of the default flavour.
+    /// Creates the scheme with this form of collections on a kernel, for keys of the default flavour.
     #[must_use]
     pub fn new(collections: Collections, backend: Backend) -> Falcon {
         Falcon {
@@ -133,7 +133,7 @@ impl Falcon {
         }
     }
 
-    /// The same with proofs of this profile; each profile refuses the proofs of others.
+    /// The same with proofs of this profile; each profile rejects the proofs of others.
     #[must_use]
     pub fn with_profile(self, profile: Profile) -> Falcon {
         Falcon {
@@ -149,7 +149,7 @@ impl Falcon {
         Falcon { flavour, ..self }
     }
 
-    /// The signatures that a claim needs, over what [`claimed`] says. None if it cannot hold, or is a
+    /// Returns the signatures that a claim needs, over the data from [`claimed`]. None if it cannot be valid, or is a
     /// proof.
     fn wanted<'a>(
         &self,
@@ -215,7 +215,7 @@ impl Scheme for Falcon {
         let (mut bits, block_size) = ((120, 108), self.profile.block_size());
         let (classical, quantum) = self.profile.bits();
         if self.collections == Collections::Proofs {
-            // Whoever breaks either has what a collection should keep from him.
+            // An attacker that breaks either one obtains what a collection should deny it.
             bits = (classical.min(bits.0), quantum.min(bits.1));
         }
         Abilities {
@@ -276,7 +276,7 @@ impl Scheme for Falcon {
         let (ns, bytes) = match op {
             Op::Sign | Op::DutySign => (n.saturating_mul(SIGN_NS), list_bytes(n)),
             Op::VerifyVotes | Op::DutyVerify | Op::Aggregate => (plain(n), list_bytes(n)),
-            // Three signatures stand in a message beside its list or proof.
+            // A message holds three signatures in addition to its list or proof.
             Op::VerifyCollections if proofs => {
                 let ns = linear(CHECK_NS, m, n).saturating_add(plain(n.saturating_mul(3)));
                 (ns, linear(PROVE_BYTES, m, 1))
@@ -331,8 +331,8 @@ impl Scheme for Falcon {
         &keys.assignment
     }
 
-    /// Signs with the entropy of the signers: with the same secret, or with none, the same key, role, slot and
-    /// message give the same bytes. In flavour `slot` they give none if the permit was given out before.
+    /// Signs with the entropy of the signers: given the same secret, or none, the same key, role, slot and
+    /// message give the same bytes. In flavour `slot` there is no signature if the permit was given out before.
     fn sign(
         &self,
         signers: &Signers,
@@ -349,7 +349,7 @@ impl Scheme for Falcon {
             let key = signers.key(items[i].validator);
             let key = key.filter(|key| key.public().flavour() == self.flavour);
             let key = key.ok_or(SchemeError::UnknownSigner(validator))?;
-            // Each permit is taken once: the list is walked once.
+            // Each permit is taken once, since the list is traversed once.
             let permit = permits.take(i, &items[i])?;
             let wrong = |_| SchemeError::WrongReservation(validator);
             let entropy = signers.entropy(&permit);
@@ -417,9 +417,8 @@ impl Scheme for Falcon {
         list::aggregate(statement, votes, self.flavour.signature_bytes())
     }
 
-    /// The union of lists, as a list or as a proof. Proofs do not merge: there is nothing in a
-    /// proof from which another one could be made. A signature that is valid but too long to be proven
-    /// is left out of a proof, and of its support.
+    /// Combines lists into a list or a proof. Proofs do not merge: another proof cannot be made from a proof.
+    /// A signature that is valid but too long to be proven is left out of the proof and of its support.
     fn combine(
         &self,
         keys: &EpochKeys,

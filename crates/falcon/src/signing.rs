@@ -1,4 +1,4 @@
-//! Secret keys of any flavour, for whoever holds keys and learns the flavour at run time.
+//! Secret keys of any flavour, for key holders that learn the flavour at run time.
 
 use alphorn_scheme::Reservation;
 
@@ -16,7 +16,7 @@ pub enum SigningKey<const N: usize = DEGREE> {
 }
 
 impl<const N: usize> SigningKey<N> {
-    /// The key of interop validator `index` in a flavour: public knowledge, for tests and devnets.
+    /// Returns the key of interop validator `index` in a flavour, which is public knowledge, for tests and devnets.
     #[must_use]
     pub fn interop(flavour: Flavour, index: u64) -> Self {
         match flavour {
@@ -29,7 +29,7 @@ impl<const N: usize> SigningKey<N> {
     /// Decodes a secret key of a flavour.
     ///
     /// # Errors
-    /// [`KeyError`] if the bytes are no key of it, or one that could not sign.
+    /// [`KeyError`] if the bytes are not a key of the flavour, or the key could not sign.
     pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<Self, KeyError> {
         Ok(match flavour {
             Flavour::FnDsa => SigningKey::FnDsa(SecretKey::from_bytes(bytes)?),
@@ -38,7 +38,7 @@ impl<const N: usize> SigningKey<N> {
         })
     }
 
-    /// The encoded key: a secret.
+    /// Returns the encoded key, which is secret.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -48,7 +48,7 @@ impl<const N: usize> SigningKey<N> {
         }
     }
 
-    /// The public key.
+    /// Returns the public key.
     #[must_use]
     pub fn public(&self) -> &PublicKey<N> {
         match self {
@@ -58,8 +58,8 @@ impl<const N: usize> SigningKey<N> {
         }
     }
 
-    /// Makes the signature that a permit allows: an equal permit gives the same bytes with equal entropy,
-    /// where it gives any. Flavour `slot` takes no entropy, whatever is given.
+    /// Makes the signature that a permit allows. An equal permit and equal entropy give the same bytes, if they give
+    /// any. Flavour `slot` ignores the entropy.
     ///
     /// # Errors
     /// [`SignError`] in flavour `slot`, if the permit was given out before.

@@ -1,7 +1,7 @@
-//! Flavour `slot`: Falcon whose salt is a function of key, slot, role and message, and is not sent.
+//! Flavour `slot`: Falcon with a salt that is a function of key, slot, role and message, and is not sent.
 //!
-//! The salt keeps a signer from giving out two preimages of one target, whose difference is a short
-//! vector of the key's lattice. Here the [`Reservation`] does: a key signs at most one message for a
+//! The salt normally prevents a signer from giving out two preimages of one target, whose difference is a short
+//! vector of the key's lattice. Here the [`Reservation`] prevents it: a key signs at most one message per
 //! slot and role, whatever the store of its marks has seen. The lecture of `crate::aggregate` has
 //! the argument.
 
@@ -13,14 +13,14 @@ use crate::flavour::expand;
 use crate::original::{BasisFlavour, BasisKey, Drawn};
 use crate::{DEGREE, Flavour, Parameters, PublicKey, SALT_BYTES};
 
-/// What is hashed in front of the secret key for the seed of the sampler.
+/// Label hashed before the secret key for the seed of the sampler.
 const SIGN_LABEL: &[u8] = b"alphorn/falcon/slot/sign/v1";
 
-/// Bytes of what is signed in this flavour: slot, role, message.
+/// Bytes of the signed data in this flavour: slot, role, message.
 pub const SIGNED_BYTES: usize = 8 + 1 + 32;
 
-/// What is signed in this flavour, the message of its [`crate::Item`]s: `le64(slot)`, the role's
-/// number, the message.
+/// Returns the signed data in this flavour, which is the message of its [`crate::Item`]s: `le64(slot)`, the number
+/// of the role, the message.
 #[must_use]
 pub fn signed_bytes(slot: Slot, role: Role, message: &[u8; 32]) -> [u8; SIGNED_BYTES] {
     let mut out = [0; SIGNED_BYTES];
@@ -31,8 +31,8 @@ pub fn signed_bytes(slot: Slot, role: Role, message: &[u8; 32]) -> [u8; SIGNED_B
 }
 
 impl Flavour {
-    /// What a signature of the flavour is over: all of the [`signed_bytes`] in flavour `slot`, the
-    /// message among them in the others.
+    /// Returns what a signature of the flavour covers: all of the [`signed_bytes`] in flavour `slot`, only the
+    /// message in them in the others.
     #[must_use]
     pub fn message_of(self, signed: &[u8; SIGNED_BYTES]) -> &[u8] {
         match self {
@@ -42,8 +42,8 @@ impl Flavour {
     }
 }
 
-/// The signature of original Falcon that a signature of this flavour is, and the message that it
-/// signs: what another implementation verifies. None if the signature is of another length.
+/// Returns the original Falcon signature that a signature of this flavour corresponds to, and the message that it
+/// signs, for verification by another implementation. None if the signature has the wrong length.
 #[must_use]
 pub fn as_original<const N: usize>(
     key: &PublicKey<N>,
@@ -59,10 +59,10 @@ pub fn as_original<const N: usize>(
     Some((out, representative.try_into().ok()?))
 }
 
-/// Why a permit gives no signature.
+/// Reason why a permit yields no signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SignError {
-    /// The permit was given out before: a second signature of its target may have left.
+    /// The permit was given out before, so a second signature of its target may have been released.
     #[error("slot {slot} was signed before in role {role:?}: flavour slot signs nothing again")]
     Again {
         /// The slot.
@@ -80,19 +80,19 @@ impl BasisFlavour for Unsalted {
     const KEY_LABEL: &'static [u8] = b"alphorn/falcon/slot/key/v1";
 }
 
-/// A secret key of [`Flavour::Slot`], which signs by permit alone.
+/// A secret key of [`Flavour::Slot`], which signs only with a permit.
 pub type SlotKey<const N: usize = DEGREE> = BasisKey<Unsalted, N>;
 
 impl<const N: usize> SlotKey<N> {
-    /// Makes the one signature that a permit allows, and consumes it.
+    /// Makes the one signature that a permit allows, and consumes the permit.
     ///
     /// The sampler is seeded by a hash of secret key and target. That is a second line of defence, not
-    /// the first: on the same machine a repeated call gives the same bytes, but another kernel,
+    /// the first: on the same host a repeated call gives the same bytes, but another kernel,
     /// compiler or fault may round once differently, and then the two signatures give the key away
     /// (eprint 2024/1709).
     ///
     /// # Errors
-    /// [`SignError`] if the permit was given out before, even of the same message.
+    /// [`SignError`] if the permit was given out before, even for the same message.
     pub fn sign(&self, permit: Reservation) -> Result<Vec<u8>, SignError> {
         let (slot, role) = (permit.slot(), permit.role());
         if permit.is_again() {
@@ -103,8 +103,8 @@ impl<const N: usize> SlotKey<N> {
         Ok(self.preimage(&signed, &[SIGN_LABEL, self.bytes()]))
     }
 
-    /// A preimage of the target of signed bytes, the sampler seeded by `seed` and the target: the key's
-    /// trapdoor, with no rule about how often it is used.
+    /// Returns a preimage of the target of signed bytes, with the sampler seeded by `seed` and the target. This is
+    /// the key's trapdoor, without any limit on how often it is used.
     fn preimage(&self, signed: &[u8], seed: &[&[u8]]) -> Vec<u8> {
         let expanded = expand(self.public().digest(), signed);
         let (salt, representative) = expanded.split_at(SALT_BYTES);

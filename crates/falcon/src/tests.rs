@@ -1,5 +1,5 @@
-//! Keys, signatures and verdicts against the crate `fn-dsa`, in its two flavours; those of flavour
-//! `slot` are beside it.
+//! Keys, signatures and verdicts against the crate `fn-dsa`, in its two flavours. The tests of flavour
+//! `slot` are next to that module.
 
 mod formats;
 
@@ -18,7 +18,7 @@ use crate::{
     verify, verify_batch,
 };
 
-/// A generator of the old crate: a counter stands for entropy, since tests need none.
+/// A generator for the old crate: a counter replaces entropy, which tests do not need.
 struct Counter(u8);
 
 impl original::CryptoRng for Counter {}
@@ -139,14 +139,14 @@ fn flavours_are_apart<const N: usize>() {
     assert!(verify(&item(&other, b"m", &signature)).is_err());
 }
 
-/// Each flavour rejects what belongs to the other: no byte says which it is.
+/// Each flavour rejects data of the other: no byte says which flavour it is.
 #[test]
 fn flavours_do_not_mix() {
     flavours_are_apart::<512>();
     flavours_are_apart::<1024>();
 }
 
-/// The first byte of keys and signatures is another one for each degree, and so is their length.
+/// The first byte of keys and signatures differs between the degrees, and so does their length.
 #[test]
 fn degrees_do_not_mix() {
     let (short, long) = (SecretKey::<512>::interop(3), SecretKey::<1024>::interop(3));
@@ -251,14 +251,14 @@ fn coefficients_are_bounded<const N: usize>() {
     );
 }
 
-/// A signature that the draft refuses for one coefficient alone, and the original takes.
+/// A signature that the draft refuses for a single coefficient, and the original accepts.
 #[test]
 fn the_bound_of_coefficients_belongs_to_the_flavour() {
     coefficients_are_bounded::<512>();
     coefficients_are_bounded::<1024>();
 }
 
-/// A key and a signature of original Falcon over the message, of this squared norm: `h = (c - s1) / s2`.
+/// Makes a key and a signature of original Falcon over the message with this squared norm: `h = (c - s1) / s2`.
 fn of_norm<const N: usize>(norm_sq: u64, message: &[u8]) -> (PublicKey<N>, Vec<u8>) {
     let (flavour, salt) = (Flavour::Original, [3; SALT_BYTES]);
     let values = |polynomial: &[i16; N]| {
@@ -279,7 +279,7 @@ fn of_norm<const N: usize>(norm_sq: u64, message: &[u8]) -> (PublicKey<N>, Vec<u
         let power = (0..12_287).fold(1, |product, _| product * base % 12_289);
         *value = power as i16;
     }
-    // All that is left of the norm, in a few coefficients.
+    // The rest of the norm, in a few coefficients.
     let mut s1 = [0i16; N];
     let square = |c: i16| u64::from(c.unsigned_abs()).pow(2);
     let mut left = norm_sq - s2.iter().map(|&c| square(c)).sum::<u64>();
@@ -288,7 +288,7 @@ fn of_norm<const N: usize>(norm_sq: u64, message: &[u8]) -> (PublicKey<N>, Vec<u
         left -= square(*c);
     }
     assert_eq!(left, 0);
-    // The target of this flavour is the same whatever the key.
+    // The target of this flavour does not depend on the key.
     let target: [u16; N] = flavour.target(&[0; 64], Some(&salt), message);
     let mut h = values(&std::array::from_fn(|i| target[i] as i16 - s1[i]));
     inverses.reduce();
@@ -352,7 +352,7 @@ fn encodings_are_unique<const N: usize>() {
         let mut header = good.clone();
         header[0] = 0x29;
         assert!(matches!(decode(&header), Err(DecodeError::Header { .. })));
-        // s2[256] = 0 was written as one byte and a bit somewhere; write a first coefficient of
+        // s2[256] = 0 was written as one byte and one bit somewhere; write a first coefficient of
         // minus zero instead.
         let zeros = codec::encode_signature(flavour, salt.as_ref(), &[0; N]);
         let mut negative = zeros.expect("short");
@@ -376,7 +376,7 @@ fn signatures_have_one_encoding() {
 
 fn numbers_are_residues<const N: usize>() {
     for flavour in Flavour::ALL {
-        // Every number is another one, so that none may be mistaken for another.
+        // All numbers differ, so that none can be mistaken for another.
         let mut h: [u16; N] = std::array::from_fn(|i| 12_288 - i as u16);
         h[0] = 0;
         let good = codec::encode_key(flavour, &h);
@@ -440,7 +440,7 @@ fn batches_of_keys_are_those_of_single_ones() {
     batches_of_keys::<1024>();
 }
 
-/// A change of a bit gets the verdict of the crate `fn-dsa`, which is asked in both flavours that it has.
+/// Changing a bit gives the verdict of the crate `fn-dsa`, which is consulted in both flavours that it has.
 fn verdicts_agree<const N: usize>(byte: usize, bit: u8, seed: u8) {
     let byte = byte * Parameters::of(N).signature_bytes / SIGNATURE_BYTES;
     let key = SecretKey::<N>::interop(2);
@@ -459,7 +459,7 @@ fn decoded_is_encoded<const N: usize>(seed: &[u8; 64], flavour: Flavour) {
     let end = bytes.len() - 66;
     bytes[0] = Parameters::of(N).signature_header();
     for (i, byte) in bytes[1..end].iter_mut().enumerate() {
-        // Dense in ones, so that few codes run long.
+        // Mostly ones, so that few codes are long.
         *byte = seed[i % 64] | seed[(i * 7 + 3) % 64] | (i as u8).reverse_bits() >> 3;
     }
     if let Ok((salt, s2)) = codec::decode_signature::<N>(flavour, &bytes) {
@@ -471,14 +471,14 @@ fn decoded_is_encoded<const N: usize>(seed: &[u8; 64], flavour: Flavour) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every flip of a bit gets the verdict of the crate `fn-dsa`.
+    /// Every bit flip gets the verdict of the crate `fn-dsa`.
     #[test]
     fn verdicts_of_changed_signatures_agree(byte in 0..SIGNATURE_BYTES, bit in 0..8u8, s in 0..4u8) {
         verdicts_agree::<512>(byte, bit, s);
         verdicts_agree::<1024>(byte, bit, s);
     }
 
-    /// What decodes is encoded to the same bytes, whatever the bytes.
+    /// Whatever decodes is encoded to the same bytes again.
     #[test]
     fn what_decodes_is_encoded_the_same(seed in any::<[u8; 64]>(), flavour in 0..3usize) {
         decoded_is_encoded::<512>(&seed, Flavour::ALL[flavour]);

@@ -1,10 +1,10 @@
-//! A prover that lies at one step and continues consistently: for tests of verifiers.
+//! A prover that lies at one step and otherwise continues consistently, for verifier tests.
 
 use crate::field::F;
 use crate::projection::ROWS;
 use crate::ring::{Rq, Small};
 
-/// What a prover holds at a step, before it is committed or sent.
+/// What a prover holds at a step before committing to it or sending it.
 pub(crate) enum Step<'a> {
     /// The cut witness.
     Witness(&'a mut Vec<Small>),
@@ -14,11 +14,11 @@ pub(crate) enum Step<'a> {
     Outer(&'a mut Vec<Rq>),
     /// The first commitment of a level that makes two.
     First(&'a mut Vec<Rq>),
-    /// The digits of the images of blocks.
+    /// The digits of the block images.
     Second(&'a mut [Small]),
-    /// The rows that were committed to, and others over which the sumcheck is to run.
+    /// The committed rows, and other rows over which to run the sumcheck.
     Rows(&'a [Small], &'a mut Option<Vec<Small>>),
-    /// The polynomial of a round of the sumcheck, or the value at its end.
+    /// The polynomial of a sumcheck round, or the value at its end.
     Round(&'a mut Vec<F>),
     /// The images of all parts under the projection.
     Projection(&'a mut [[i64; ROWS]]),
@@ -32,12 +32,12 @@ pub(crate) enum Step<'a> {
     Response(&'a mut Vec<[i64; 64]>),
 }
 
-/// Sees and changes every step of every level, counted from 1.
+/// Observes and changes every step of every level. Levels are counted from 1.
 pub(crate) trait Tamper {
     /// Called before the data of a step is used.
     fn at(&mut self, level: usize, step: Step<'_>);
 
-    /// Whether the prover goes on at a level with what is too long instead of trying again.
+    /// Whether the prover continues at a level with values that are too long instead of retrying.
     fn forces(&self, _level: usize) -> bool {
         false
     }
@@ -50,8 +50,8 @@ impl Tamper for Honest {
     fn at(&mut self, _: usize, _: Step<'_>) {}
 }
 
-/// A group of equations that a deliberately weak pair of prover and verifier gives the weight zero, as
-/// if they were not there: an attack on it must succeed then, and only then.
+/// A group of equations to which a deliberately weak pair of prover and verifier gives weight zero, as if
+/// they were absent. An attack on it must then succeed, and only then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defence {
     /// The norms in the sumcheck.
@@ -60,17 +60,17 @@ pub(crate) enum Defence {
     Relation,
     /// The lifts of the opened value.
     Value,
-    /// The lifts of the images of blocks.
+    /// The lifts of the block images.
     Images,
     /// The lifts of the projections of images.
     Projections,
-    /// The scalars of the parts of a dense projection, which are 1 then.
+    /// The scalars of the parts of a dense projection, which become 1.
     Parts,
     /// The equations of padding.
     Padding,
     /// Equation (2) of a relation, for the first commitment.
     First,
-    /// Equation (2), for the other one.
+    /// Equation (2), for the outer commitment.
     Outer,
     /// Equation (3).
     Garbage,
@@ -85,7 +85,7 @@ pub(crate) enum Defence {
 /// Lies at some steps.
 pub(crate) struct Liar<F> {
     pub(crate) lie: F,
-    /// The level that it forces; 0 for none.
+    /// The level at which it forces; 0 for none.
     pub(crate) forces: usize,
 }
 

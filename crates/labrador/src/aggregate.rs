@@ -1,15 +1,15 @@
-//! The equations of a [`Folded`] under their weights, as a linear form that is computed place by
-//! place and never stored.
+//! The equations of a [`Folded`] under their weights, as a linear form that is computed position by
+//! position and never stored.
 //!
-//! Everything in it is a key element or a number known to both sides times short factors. So
-//! weights and factors of pieces are multiplied once, and a place costs one sum of products in
-//! residues and one reduction, for as many pieces as it runs over. The verifier sums all pieces
-//! under their challenges, the prover takes one piece after another.
+//! Everything in it is a key element or a number known to both sides, times short factors. So
+//! weights and factors of pieces are multiplied once, and a position costs one sum of products in
+//! residues and one reduction, for all the pieces it covers. The verifier sums all pieces
+//! under their challenges, while the prover takes one piece after another.
 //!
-//! Bounds: an element of a key or of `phi` has coefficients up to `2^47`. Of it are taken products
-//! with a challenge and a weight, whose coefficients count as up to 128 together, and with
-//! `1 + 2^b`, which counts as `2^19`. What digits of the garbage of families count is reduced first. So
-//! all terms together are below `2^92`, and the residues hold `2^102`.
+//! Bounds: an element of a key or of `phi` has coefficients up to `2^47`. It is multiplied by
+//! a challenge and a weight, whose coefficients together count for up to 128, and by `1 + 2^b`, which
+//! counts for `2^19`. The coefficients of the digits of the garbage of families are reduced first. All terms
+//! together are therefore below `2^92`, and the residues hold `2^102`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -32,7 +32,7 @@ struct Weights {
     garbage: Vec<Ntt>,
     inner: Vec<Ntt>,
     sum: Ntt,
-    /// Of (6) for each family.
+    /// Weights of (6), one per family.
     families: Vec<Ntt>,
 }
 
@@ -70,7 +70,7 @@ impl Weights {
         out
     }
 
-    /// The right sides of all equations under their weights.
+    /// Returns the right side of the sum of all equations under their weights.
     fn right_side(&self, folded: &Folded<'_>, backend: Backend) -> Rq {
         let rhs = std::slice::from_ref(&folded.rhs);
         let mut sum = Rq::ZERO;
@@ -94,20 +94,20 @@ pub(crate) struct Aggregate<'a> {
     cut: Cut,
     weights: Weights,
     pairs: Vec<(usize, usize)>,
-    /// What each `h_(f,i)` counts by equations (5) and (6); empty without families.
+    /// Coefficient of each `h_(f,i)` in equations (5) and (6); empty without families.
     shared: Vec<Rq>,
     /// The form of equation (6).
     phi: Cow<'a, [Rq]>,
 }
 
-/// An integer as an element.
+/// Returns an integer as an element.
 fn constant(x: i16) -> Ntt {
     let mut element = Small::ZERO;
     element.0[0] = x;
     Ntt::from_small_bounded(&element, x.unsigned_abs())
 }
 
-/// Places of a task.
+/// Positions per task.
 const PLACES: usize = 32;
 
 impl<'a> Aggregate<'a> {
@@ -138,12 +138,12 @@ impl<'a> Aggregate<'a> {
         })
     }
 
-    /// The right side of the sum of all equations.
+    /// Returns the right side of the sum of all equations.
     pub(crate) fn right_side(&self, backend: Backend) -> Rq {
         self.weights.right_side(self.folded, backend)
     }
 
-    /// The form under a factor for each piece; pieces without one are left out.
+    /// Returns the form under one factor per piece; pieces without a factor are left out.
     pub(crate) fn under(&self, factors: &[Option<Ntt>], backend: Backend) -> Under<'_> {
         assert_eq!(factors.len(), self.cut.pieces, "a factor for each piece");
         let z = self.cut.z_pieces;
@@ -167,7 +167,7 @@ impl<'a> Aggregate<'a> {
         }
     }
 
-    /// Adds the form to a vector of all places.
+    /// Adds the form to a vector of all positions.
     pub(crate) fn add_to(&self, phi: &mut [Rq], exec: Exec<'_>) -> Result<(), Stopped> {
         let rank = self.cut.rank;
         for (piece, phi) in phi.chunks_exact_mut(rank).enumerate() {
@@ -188,7 +188,7 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-/// `a_(f,i)` under the weight of (5) and `c_i` under that of (6).
+/// Returns `a_(f,i)` under the weight of (5) plus `c_i` under the weight of (6).
 fn of_families(
     folded: &Folded<'_>,
     families: &Families,
@@ -209,11 +209,11 @@ fn of_families(
     Ok(out)
 }
 
-/// What a piece of both halves of `z` has by equations (4) and (6).
+/// Factors that equations (4) and (6) give to a piece of the two halves of `z`.
 struct OfResponse {
-    /// The negated factor, of `phi`.
+    /// The negated factor, for `phi`.
     own: Scaled,
-    /// The same times each weight of (4), of the rows of the inner key.
+    /// The same times each weight of (4), for the rows of the inner key.
     rows: Vec<Scaled>,
 }
 
@@ -227,8 +227,8 @@ impl OfResponse {
     }
 }
 
-/// What a piece of digits has: the factor, and the factor times the weights of (2) and (3) and times
-/// what each digit of `t` and `h` counts.
+/// Factors of a piece of digits: the factor itself, and its products with the weights of (2) and (3) and with
+/// the power that each digit of `t` and `h` stands for.
 struct OfDigits {
     own: Scaled,
     first: Vec<Scaled>,
@@ -260,12 +260,12 @@ pub(crate) struct Under<'a> {
 }
 
 impl Under<'_> {
-    /// Adds the sums over all pieces at some places.
+    /// Adds the sums over all pieces at some positions.
     pub(crate) fn add(&self, places: Range<usize>, sums: &mut [Ntt], backend: Backend) {
         backend.run(AddPlaces(self, places, sums));
     }
 
-    /// Places of `z` from number `first` on.
+    /// Adds the contribution of positions of `z` from number `first` on.
     #[inline(always)]
     fn add_response<V: Vectors>(
         &self,
@@ -283,7 +283,7 @@ impl Under<'_> {
         key.add_columns_in::<V>(&of.rows, first, sums, scratch);
     }
 
-    /// Digits of `v` from number `first` on.
+    /// Adds the contribution of digits of `v` from number `first` on.
     #[inline(always)]
     fn add_digits<V: Vectors>(
         &self,
@@ -316,14 +316,14 @@ impl Under<'_> {
         self.add_counts::<V>(of, first, sums);
     }
 
-    /// What digits of `v` from number `first` on count by equations (4) to (6).
+    /// Adds the coefficients of digits of `v` from number `first` on in equations (4) to (6).
     #[inline(always)]
     fn add_counts<V: Vectors>(&self, of: &OfDigits, first: usize, sums: &mut [Ntt]) {
         let Aggregate {
             folded, weights, ..
         } = self.of;
         let (level, challenges): (&Level, _) = (folded.level, &folded.challenges);
-        // What the element counts whose digits come one after another.
+        // Coefficient of the element whose consecutive digits are being added.
         let mut counts = Ntt::zero();
         for (index, sum) in (first..).zip(sums) {
             let linear = index.checked_sub(level.digits_outer());

@@ -3,18 +3,18 @@
 use crate::ring::{DEGREE, Small};
 use crate::transcript::{Bytes, Seed, Stream};
 
-/// Coefficients `+-1` of a challenge.
+/// Number of coefficients `+-1` in a challenge.
 const ONES: usize = 32;
-/// Coefficients `+-2` of a challenge.
+/// Number of coefficients `+-2` in a challenge.
 const TWOS: usize = 12;
 
 /// `tau`, the squared Euclidean norm of every challenge.
 pub(crate) const CHALLENGE_NORM_SQ: u128 = (ONES + 4 * TWOS) as u128;
 
-/// `T`, the bound of the operator norm of every challenge.
+/// `T`, the bound on the operator norm of every challenge.
 pub(crate) const OPERATOR_NORM: u128 = 16;
 
-/// A lower bound of `log2 |C|` in hundredths of a bit: `2^132.42` arrangements, of which some 19 %
+/// A lower bound on `log2 |C|` in hundredths of a bit: `2^132.42` arrangements, of which some 19 %
 /// pass the norm test; 16.3 % would be enough.
 pub const CHALLENGE_LOG2_CENTI: u32 = 12_980;
 
@@ -65,8 +65,8 @@ const fn cosine(m: usize) -> i64 {
     }
 }
 
-/// `cosine(j k)` for odd `j` and `k` below 32, in rows of `j`; the first of a row is not read. Each fits 32
-/// bits, as `2^30` does.
+/// `cosine(j k)` for odd `j` and `k` below 32, in rows of `j`; the first entry of a row is not read. Each fits
+/// 32 bits, since `2^30` does.
 static COSINE_ROWS: [[i32; DEGREE / 2]; DEGREE / 2] = {
     let mut rows = [[0; DEGREE / 2]; DEGREE / 2];
     let mut row = 0;
@@ -85,10 +85,10 @@ static COSINE_ROWS: [[i32; DEGREE / 2]; DEGREE / 2] = {
 ///
 /// With `a = c sigma(c)`, `|c(root_j)|^2 = a_0 + 2 sum_k a_k cos(pi j k / 64)` for odd `j`. The
 /// sum is computed in integers with a table of 30 fractional bits, whose error is below
-/// `31 * 80 < 2^12` in the last place; the limit is that much below `16^2`. This integer rule is
-/// the definition of the set, so both sides agree on every machine, and it implies the norm.
+/// `31 * 80 < 2^12` in the last place; the limit is lower than `16^2` by that much. This integer rule is
+/// the definition of the set, so both sides agree on every host, and it implies the norm.
 fn operator_norm_holds(c: &Small) -> bool {
-    // X^64 = -1: what wraps around counts negatively.
+    // X^64 = -1: terms that wrap around are negated.
     let mut twice = [0i16; 2 * DEGREE];
     for (i, &x) in c.0.iter().enumerate() {
         (twice[i], twice[i + DEGREE]) = (x, -x);
@@ -108,7 +108,7 @@ fn operator_norm_holds(c: &Small) -> bool {
     })
 }
 
-/// One of `2^132.42` arrangements: 20 zeros, 32 of `+-1`, 12 of `+-2` at uniform places with
+/// Draws one of `2^132.42` arrangements: 20 zeros, 32 of `+-1`, 12 of `+-2` at uniform positions with
 /// uniform signs.
 pub(crate) fn arrangement(bytes: &mut Bytes) -> Small {
     let mut signs = [0; 8];
@@ -135,8 +135,8 @@ pub(crate) fn arrangement(bytes: &mut Bytes) -> Small {
     out
 }
 
-/// An element of `C`, from its own stream: the first arrangement that passes the norm test, about
-/// the fifth.
+/// Draws an element of `C` from its own stream: the first arrangement that passes the norm test, on
+/// average about the fifth.
 #[must_use]
 pub(crate) fn challenge(seed: &Seed) -> Small {
     let mut bytes = seed.stream().bytes();
@@ -148,7 +148,7 @@ pub(crate) fn challenge(seed: &Seed) -> Small {
     }
 }
 
-/// A weight of the aggregation: 64 independent coefficients in `{-2, -1, 0, 1}`, so `2^128`
+/// Draws an aggregation weight: 64 independent coefficients in `{-2, -1, 0, 1}`. There are `2^128`
 /// weights, and two of them differ by at most 24 in norm, which is invertible.
 #[must_use]
 pub(crate) fn weight(stream: &mut Stream) -> Small {
@@ -157,7 +157,7 @@ pub(crate) fn weight(stream: &mut Stream) -> Small {
     weight_of(&bytes)
 }
 
-/// The next weights, as [`weight`] draws them one after another.
+/// Draws the next weights, as repeated calls of [`weight`] would.
 #[must_use]
 pub(crate) fn many_weights(stream: &mut Stream, count: usize) -> Vec<Small> {
     let mut bytes = vec![0; WEIGHT_BYTES * count];
@@ -166,7 +166,7 @@ pub(crate) fn many_weights(stream: &mut Stream, count: usize) -> Vec<Small> {
     weights.map(weight_of).collect()
 }
 
-/// Two bits a coefficient.
+/// Two bits per coefficient.
 const WEIGHT_BYTES: usize = DEGREE / 4;
 
 fn weight_of(bytes: &[u8; WEIGHT_BYTES]) -> Small {

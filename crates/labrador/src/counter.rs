@@ -1,4 +1,4 @@
-//! AES-128 in counter mode: every pseudorandom stream, the signs of projections above all.
+//! AES-128 in counter mode: the source of every pseudorandom stream, above all the signs of projections.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -7,22 +7,22 @@ use aes::Aes128;
 use aes::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use ctr::Ctr128BE;
 
-/// Bytes of a block, of a key and of a counter.
+/// Bytes of a block, a key and a counter.
 pub(crate) const BLOCK_BYTES: usize = 16;
 
-/// A stream, and how much of it was taken.
+/// A stream and the position in it.
 pub(crate) struct Counter {
     position: u64,
     cipher: Ctr128BE<Aes128>,
-    /// Where `cipher` is.
+    /// Position of `cipher` in the stream.
     cipher_at: u64,
-    /// What makes whole blocks faster, on processors that have the instructions.
+    /// Faster generation of whole blocks, on processors that have the instructions.
     #[cfg(target_arch = "x86_64")]
     wide: Option<avx512::Wide>,
 }
 
 impl Counter {
-    /// The stream of a key and a first counter, from its byte `position` on.
+    /// Creates the stream of a key and a first counter, from byte `position` on.
     pub(crate) fn new(key: &[u8; BLOCK_BYTES], first: &[u8; BLOCK_BYTES], position: u64) -> Self {
         Self {
             position,
@@ -57,7 +57,7 @@ impl Counter {
 mod tests {
     use super::*;
 
-    /// Whatever is taken at a time, whole blocks or parts of them, from wherever the stream begins.
+    /// Covers reads of any size, whole blocks or parts of them, from any starting position.
     #[test]
     fn parts_are_those_of_the_whole() {
         let (key, first) = ([3; BLOCK_BYTES], [5; BLOCK_BYTES]);

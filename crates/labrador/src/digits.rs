@@ -1,10 +1,9 @@
-//! Centred digits: how numbers of 48 bits become short.
+//! Centred digits: writes 48-bit numbers as short ones.
 
 use crate::ring::{DEGREE, Small};
 
-/// Writes `x` as `sum_i 2^(base i) d_i`: all digits but the last lie in
-/// `[-2^(base-1), 2^(base-1) - 1]`, the last carries the rest. None if the rest has no place in
-/// 16 bits.
+/// Writes `x` as `sum_i 2^(base i) d_i`. All digits but the last lie in `[-2^(base-1), 2^(base-1) - 1]`, and the last
+/// holds the remainder. Returns None if the remainder does not fit in 16 bits.
 ///
 /// # Panics
 /// If there are no digits, or the base has no bits or more than 15.

@@ -1,29 +1,29 @@
-//! Why a proof is not made or not accepted.
+//! Reasons why a proof is not made or not accepted.
 
 use alphorn_exec::Stopped;
 use thiserror::Error;
 
 use crate::columns::{COLUMN_NORM_SQ_MAX, QUOTIENT_MAX};
 
-/// Why a verifier rejects; one variant for each check.
+/// Reason why a verifier rejects; one variant per check.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Reject {
-    /// Nobody waits for the verdict any more; it says nothing about the proof.
+    /// Stopped because the verdict is no longer needed. Says nothing about the proof.
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// The first bytes name another format, front end or profile.
     #[error("byte {offset} of the header is not that of this format, front end and profile")]
     Header {
-        /// The first byte that differs.
+        /// Offset of the first byte that differs.
         offset: usize,
     },
-    /// The proof ends early or late.
+    /// The proof is too short or too long.
     #[error("the proof has {bytes} bytes, and its fields end elsewhere")]
     Length {
-        /// Bytes of the proof.
+        /// Length of the proof in bytes.
         bytes: usize,
     },
-    /// A value is not written in its only form.
+    /// A value is not in its canonical encoding.
     #[error("field {field} of level {level} is not in its canonical form")]
     NonCanonical {
         /// The level, from 1.
@@ -31,13 +31,13 @@ pub enum Reject {
         /// The name of the field.
         field: &'static str,
     },
-    /// A projection is longer than that of a short vector.
+    /// A projection is longer than a short vector's would be.
     #[error("the projection of level {level} is too long")]
     ProjectionLong {
         /// The level, from 1.
         level: usize,
     },
-    /// The last claim of a sumcheck is not that of the opened value.
+    /// The last claim of a sumcheck does not match the opened value.
     #[error("the sumcheck does not end in the opened value")]
     Sumcheck,
     /// The last response is too long.
@@ -46,26 +46,26 @@ pub enum Reject {
     /// The last response does not open the inner commitments.
     #[error("the last response does not open the inner commitments")]
     InnerOpening,
-    /// The linear garbage does not belong to the last response.
+    /// The linear garbage does not match the last response.
     #[error("the linear garbage does not belong to the last response")]
     LinearGarbage,
-    /// The sum of all equations, those of the statement and those of every level, does not hold.
+    /// The sum of all equations, of the statement and of every level, does not hold.
     #[error("the sum of all equations does not hold")]
     Equations,
 }
 
-/// What is wrong with a statement itself.
+/// Defect of a statement itself.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StatementError {
-    /// There is no column, or there are too many.
+    /// There are no columns, or too many.
     #[error("{columns} columns are not 1 to {max}")]
     Columns {
         /// Columns of the statement.
         columns: usize,
-        /// The most that its front end can have.
+        /// Maximum that the front end supports.
         max: usize,
     },
-    /// The degree of the polynomials is no power of two, or out of range.
+    /// The degree of the polynomials is not a power of two, or is out of range.
     #[error("the degree {degree} is no power of two from 64 to 1024")]
     Degree {
         /// The degree.
@@ -74,10 +74,10 @@ pub enum StatementError {
     /// Columns may be longer than their digits allow.
     #[error("a squared norm of {norm_sq} for each column is above {COLUMN_NORM_SQ_MAX}")]
     ColumnNorm {
-        /// The bound of the squared norm of a column.
+        /// The bound on the squared norm of a column.
         norm_sq: u64,
     },
-    /// The modulus of the relation is even, or has no place in 15 bits.
+    /// The modulus of the relation is even, or does not fit in 15 bits.
     #[error("the modulus {modulus} of the relation is not odd and below 2^15")]
     Modulus {
         /// The modulus.
@@ -88,18 +88,18 @@ pub enum StatementError {
     Polynomials {
         /// Coefficients given.
         coefficients: usize,
-        /// Coefficients of a polynomial.
+        /// Coefficients per polynomial.
         degree: usize,
     },
     /// A coefficient of a relation is not the centred representative of its residue.
     #[error("coefficient {place} is not centred modulo {modulus}")]
     Residue {
-        /// Its place: factors first, then targets.
+        /// Its index: factors first, then targets.
         place: usize,
         /// The modulus.
         modulus: u64,
     },
-    /// Norms, images or relations of so many columns might wrap around the modulus of the proof.
+    /// Norms, images or relations of this many columns might wrap around the modulus of the proof.
     #[error("norms or relations of {columns} such columns might wrap around the modulus")]
     Wraps {
         /// Columns of the statement.
@@ -107,18 +107,18 @@ pub enum StatementError {
     },
 }
 
-/// Why a witness does not satisfy a statement.
+/// Reason why a witness does not satisfy a statement.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Invalid {
-    /// Nobody waits any more; it says nothing about the witness.
+    /// Stopped because the result is no longer needed. Says nothing about the witness.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The witness has other dimensions than the statement.
+    /// The dimensions of the witness differ from those of the statement.
     #[error("the witness has {elements} ring elements instead of {expected}")]
     Shape {
         /// Elements of the witness.
         elements: usize,
-        /// Elements that the statement asks for.
+        /// Elements that the statement requires.
         expected: usize,
     },
     /// A column of the witness is too long.
@@ -137,13 +137,13 @@ pub enum Invalid {
         /// The first column that fails.
         column: usize,
     },
-    /// The quotients of some columns' relations are too long: those of honest keys never are.
+    /// The quotients of some columns' relations are too long; those of honest keys never are.
     #[error(
         "quotients of columns {columns:?} are too long: the first have {norm_sq}, must be below {max}, and one of \
          {largest}, must be at most {QUOTIENT_MAX}"
     )]
     Quotients {
-        /// All columns that fail, ascending: whoever leaves them out has a proof of the rest.
+        /// All columns that fail, ascending. A prover that leaves them out can prove the rest.
         columns: Vec<usize>,
         /// The squared norm of the quotients of the first.
         norm_sq: u128,
@@ -154,16 +154,16 @@ pub enum Invalid {
     },
 }
 
-/// Why no proof was made.
+/// Reason why no proof was made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProveError {
-    /// Nobody waits for the proof any more.
+    /// Stopped because the proof is no longer needed.
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// The witness does not satisfy the statement.
     #[error("the witness does not satisfy the statement: {0}")]
     Witness(#[from] Invalid),
-    /// A predicted size was exceeded in every attempt: an error of the parameters, by definition.
+    /// A predicted size was exceeded in every attempt, which by definition is an error of the parameters.
     #[error("{step} of level {level} exceeded its predicted size in every attempt")]
     ScheduleMargin {
         /// The level, from 1.

@@ -1,20 +1,19 @@
-//! The field `F = F_Q[Z]/(Z^3 - Z - 2)` of `2^144` elements, from which sumchecks draw.
+//! The field `F = F_Q[Z]/(Z^3 - Z - 2)` of `2^144` elements, from which sumchecks draw their challenges.
 //!
-//! `Z^3 - Z - 2` has no root modulo `Q`, so it is irreducible; a test shows it. Three sumchecks over
-//! `F_Q` side by side would not do: under Fiat and Shamir each could be attacked by itself, round by
-//! round.
+//! `Z^3 - Z - 2` has no root modulo `Q`, so it is irreducible; a test checks this. Three parallel sumchecks
+//! over `F_Q` would not be enough: under Fiat-Shamir each could be attacked on its own, round by round.
 
 use crate::ring::{Q, add_mod, centred, reduce};
 use crate::transcript::Stream;
 
-/// Coordinates of an element.
+/// Coordinates per element.
 pub(crate) const COORDINATES: usize = 3;
 
 /// `x_0 + x_1 Z + x_2 Z^2`, coordinates in `[0, Q)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct F(pub(crate) [u64; COORDINATES]);
 
-/// The residue of a number below `2^100`: the first fold leaves less than `2^58`.
+/// Returns the residue of a number below `2^100`. The first fold leaves less than `2^58`.
 #[inline(always)]
 pub(crate) fn fold(x: u128) -> u64 {
     debug_assert!(x >> 100 == 0, "two folds need a number below 2^100");
@@ -28,7 +27,7 @@ impl F {
     pub(crate) const ZERO: Self = Self([0; COORDINATES]);
     pub(crate) const ONE: Self = Self([1, 0, 0]);
 
-    /// The element of an integer.
+    /// Embeds an integer.
     pub(crate) fn of(x: i64) -> Self {
         Self([reduce(x), 0, 0])
     }
@@ -40,12 +39,12 @@ impl F {
         out
     }
 
-    /// The next element of a stream; none is more likely than `2^-141`.
+    /// Draws the next element of a stream. No element has a probability above `2^-141`.
     pub(crate) fn draw(stream: &mut Stream) -> Self {
         Self(std::array::from_fn(|_| stream.residue()))
     }
 
-    /// The element with these coordinates, if they are below `Q`.
+    /// Returns the element with these coordinates, if they are all below `Q`.
     pub(crate) fn from_canonical(x: [u64; COORDINATES]) -> Option<Self> {
         x.iter().all(|&c| c < Q).then_some(Self(x))
     }
@@ -63,7 +62,7 @@ impl F {
         }))
     }
 
-    /// The product. `Z^3 = Z + 2` and `Z^4 = Z^2 + 2 Z`; no sum has more than six products.
+    /// Returns the product. `Z^3 = Z + 2` and `Z^4 = Z^2 + 2 Z`; no sum has more than six products.
     #[inline(always)]
     pub(crate) fn times(self, other: Self) -> Self {
         let ([a, b, c], [x, y, z]) = (self.0.map(u128::from), other.0.map(u128::from));
@@ -80,8 +79,8 @@ impl F {
         self.times(self)
     }
 
-    /// The lower 24 bits of the centred coordinates, and the upper ones: products of either with
-    /// numbers of 16 bits leave room for `2^24` of them in 64 bits.
+    /// Returns the lower 24 bits and the upper bits of the centred coordinates. Products of either with 16-bit
+    /// numbers leave room in 64 bits for sums of `2^24` of them.
     #[inline(always)]
     pub(crate) fn halves(self) -> [(i32, i32); COORDINATES] {
         self.0.map(|x| {
@@ -91,7 +90,7 @@ impl F {
     }
 }
 
-/// `prod_b (p_b x_b + (1 - p_b) (1 - x_b))` for all `x` in `{0, 1}^n`: bit `b` of the index is `x_b`.
+/// Returns `prod_b (p_b x_b + (1 - p_b) (1 - x_b))` for all `x` in `{0, 1}^n`: bit `b` of the index is `x_b`.
 pub(crate) fn eq_table(point: &[F]) -> Vec<F> {
     let mut out = Vec::with_capacity(1 << point.len());
     out.push(F::ONE);
@@ -105,7 +104,7 @@ pub(crate) fn eq_table(point: &[F]) -> Vec<F> {
     out
 }
 
-/// The same at one point.
+/// The same at a single point.
 pub(crate) fn eq(p: &[F], x: &[F]) -> F {
     debug_assert_eq!(p.len(), x.len());
     (p.iter().zip(x)).fold(F::ONE, |product, (&p, &x)| {
@@ -133,8 +132,8 @@ mod tests {
         })
     }
 
-    /// `Z^Q` is not `Z` but a root, and three times the power of `Q` leads back: so the polynomial has
-    /// an irreducible factor of degree three, which is itself.
+    /// `Z^Q` is a root different from `Z`, and applying the power of `Q` three times gives `Z` again. So the
+    /// polynomial has an irreducible factor of degree three, which is the polynomial itself.
     #[test]
     fn the_polynomial_is_irreducible() {
         let z = F::power_of_z(1);
@@ -148,7 +147,7 @@ mod tests {
         let differences = [once.minus(z), twice.minus(once), z.minus(twice)];
         let norm = differences[0].times(differences[1]).times(differences[2]);
         assert_ne!(norm.0[0], 0);
-        // -27 * 4 + 4 is the discriminant up to its sign; a square, as it is here, says the same.
+        // -27 * 4 + 4 is the discriminant up to its sign; that it is a square, as here, says the same.
         assert_eq!(norm.0[1..], [0, 0]);
         assert_eq!(norm.square(), F::of(4 - 27 * 4));
     }

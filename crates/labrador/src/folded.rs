@@ -10,26 +10,26 @@ use crate::schedule::{Cut, Level, Schedule};
 pub struct Keys {
     /// Commits to pieces.
     pub(crate) inner: Key,
-    /// Commits to the digits of the first part of `t` where a level has two commitments to it.
+    /// Commits to the digits of the first part of `t`, at levels that make two commitments to `t`.
     pub(crate) first: Key,
     /// Commits to the other digits of `t`.
     pub(crate) outer: Key,
     /// Commits to the digits of `h`.
     pub(crate) garbage: Key,
-    /// What everything over these keys is computed with.
+    /// Backend for all computations with these keys.
     pub(crate) backend: Backend,
 }
 
 impl Keys {
-    /// Keys for the proofs of a schedule. Longer keys begin with the same elements, so one set
-    /// serves every schedule that is shorter.
+    /// Draws keys for the proofs of a schedule. Longer keys begin with the same elements, so one set
+    /// serves every shorter schedule.
     #[must_use]
     pub fn expand(schedule: &Schedule, backend: Backend) -> Self {
         let (inner, outer) = schedule.key_lengths();
         Self::with_lengths(inner, outer, backend)
     }
 
-    /// Keys for all schedules whose [`Schedule::key_lengths`] are at most these.
+    /// Draws keys for all schedules whose [`Schedule::key_lengths`] are at most these.
     #[must_use]
     pub fn with_lengths(inner: usize, outer: usize, backend: Backend) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Keys {
     }
 }
 
-/// What is public after a level: its commitments, challenges and amortised form. The witness is
+/// The public data after a level: its commitments, challenges and amortised form. The witness is
 /// `z_0, z_1` of the level's rank, then `v`, the digits of `t` and `h`:
 ///
 /// 1. the squared norm of all is at most `norm_sq_out`;
@@ -65,8 +65,8 @@ impl Keys {
 /// 5. `sum h_ii = b`;
 /// 6. `<phi, z> = sum_{i<=j} c_i c_j h_ij`.
 ///
-/// Where all pieces share families of forms, `phi_i = sum_f a_(f,i) psi_f`, the garbage is
-/// `h_(f,i) = <psi_f, s_i>`, the sum in (5) is `sum a_(f,i) h_(f,i)`, and in place of (6) there is
+/// If all pieces share families of forms, `phi_i = sum_f a_(f,i) psi_f`, the garbage is
+/// `h_(f,i) = <psi_f, s_i>`, the sum in (5) is `sum a_(f,i) h_(f,i)`, and (6) is replaced by
 /// `<psi_f, z> = sum c_i h_(f,i)` for every family.
 pub(crate) struct Folded<'a> {
     pub(crate) level: &'a Level,
@@ -88,7 +88,7 @@ pub(crate) enum Linear {
     Families(Families),
 }
 
-/// Linear forms that are sums of few.
+/// Linear forms that are sums of a few shared forms.
 pub(crate) struct Families {
     pub(crate) forms: Box<dyn Combine>,
     /// `a_(f,i)`, family by family.
@@ -97,7 +97,7 @@ pub(crate) struct Families {
 
 /// The forms of families.
 pub(crate) trait Combine: Sync {
-    /// `sum_f factors[f] psi_f`. The factors of single pieces' forms are short: weights or challenges.
+    /// Returns `sum_f factors[f] psi_f`. The factors of forms of single pieces are short: weights or challenges.
     fn combine(&self, factors: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped>;
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Openings {
     pub(crate) u1: Vec<Rq>,
 }
 
-/// The place of element `index` of `(z_0 | z_1 | v)` in the cut witness.
+/// Returns the position of element `index` of `(z_0 | z_1 | v)` in the cut witness.
 pub(crate) fn place(cut: &Cut, rank: usize, index: usize) -> usize {
     let span = cut.z_pieces * cut.rank;
     match index {
@@ -121,13 +121,13 @@ pub(crate) fn place(cut: &Cut, rank: usize, index: usize) -> usize {
 }
 
 impl Folded<'_> {
-    /// Elements of `(z_0 | z_1 | v)`.
+    /// Returns the number of elements of `(z_0 | z_1 | v)`.
     fn length(&self) -> usize {
         2 * self.level.cut.rank + self.level.digits()
     }
 
-    /// The elements of the cut witness that must be zero: those behind the halves of `z` and behind `v`.
-    /// No equation of the relation runs over them, so each has one of its own.
+    /// Returns the elements of the cut witness that must be zero: those after the halves of `z` and after `v`.
+    /// No equation of the relation covers them, so each has one of its own.
     pub(crate) fn padding(&self, cut: &Cut) -> Vec<usize> {
         let rank = self.level.cut.rank;
         let mut used = vec![false; cut.pieces * cut.rank];

@@ -15,16 +15,16 @@ pub(crate) struct Form {
     pub(crate) rhs: Rq,
 }
 
-/// The right side of the sum of the lifts, each times its weight.
+/// Returns the right side of the sum of the lifts, each times its weight.
 pub(crate) fn right_side(weights: &[Ntt; LIFTS], values: &[Rq]) -> Rq {
     let values: Vec<Ntt> = values.iter().map(Ntt::from_rq).collect();
     Ntt::dot(weights.iter().zip(&values)).to_rq()
 }
 
-/// Elements of a task.
+/// Elements per task.
 const CHUNK: usize = 64;
 
-/// Sums of elements with the same index, each times its weight, on threads.
+/// Returns the sums of elements with the same index, each times its weight, computed on several threads.
 pub(crate) fn weighted(
     weights: &[Ntt; LIFTS],
     vectors: [&[Rq]; LIFTS],
@@ -37,7 +37,7 @@ pub(crate) fn weighted(
     Ok(parts.concat())
 }
 
-/// Chunk `index` of a vector.
+/// Returns chunk `index` of a vector.
 fn chunk<T>(vector: &[T], index: usize) -> &[T] {
     let rest = &vector[index * CHUNK..];
     &rest[..CHUNK.min(rest.len())]
@@ -64,12 +64,12 @@ impl Pass for Weighted<'_> {
     }
 }
 
-/// All pairs `i <= j` of pieces, upper triangle by rows: the order of linear garbage.
+/// Iterates over all pairs `i <= j` of pieces, upper triangle by rows: the order of linear garbage.
 pub(crate) fn pairs(pieces: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..pieces).flat_map(move |i| (i..pieces).map(move |j| (i, j)))
 }
 
-/// The weights of the elements that must be zero.
+/// Draws the weights of the elements that must be zero.
 pub(crate) fn weights_of_padding(count: usize, stream: &mut Stream) -> Vec<Small> {
     let mut out = many_weights(stream, count);
     if is_left_out!(stream, Padding) {
@@ -78,7 +78,7 @@ pub(crate) fn weights_of_padding(count: usize, stream: &mut Stream) -> Vec<Small
     out
 }
 
-/// `2^bits` modulo `Q`.
+/// Returns `2^bits` modulo `Q`.
 pub(crate) fn power(bits: u32) -> u64 {
     mul_mod(1 << (bits / 2), 1 << (bits - bits / 2))
 }

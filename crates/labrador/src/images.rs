@@ -1,16 +1,16 @@
-//! How a level shows that its witness is short: by the image of everything under one dense
-//! projection, or by committed images of blocks and a projection of those.
+//! How a level shows that its witness is short: by the image of the whole witness under one dense
+//! projection, or by committed images of blocks and a projection of those images.
 //!
-//! A dense projection costs the verifier a product of all its 256 rows with every element, or, where two
-//! [`Parts`] of the witness share one matrix and have an image each, with half of them. Under blocks that
-//! share one matrix `J` it costs that for the places of a block and for the images, and a factor
-//! `160^2 / 28^2` of the norm in place of `128 / 30`. (The committed
-//! block-diagonal projection is that of RoKoko; the second projection, in clear, is LaBRADOR's.)
+//! A dense projection costs the verifier a product of all its 256 rows with every element, or with half of the
+//! elements where two [`Parts`] of the witness share one matrix and have an image each. With blocks that share one
+//! matrix `J` it costs that only for the positions of a block and for the images, and a factor of `160^2 / 28^2` in
+//! the norm instead of `128 / 30`. (The committed block-diagonal projection is that of RoKoko; the second projection,
+//! in clear, is LaBRADOR's.)
 //!
-//! A **group** is a run of pieces with one bound of the norm. Its images `y` lie behind the pieces as
+//! A **group** is a run of pieces with a joint norm bound. Its images `y` are stored after the pieces as
 //! digits `y = y_0 + 2^b y_1`, and a matrix `Pi` of its own maps `(y_0; y_1)` to 256 numbers `p`. What
-//! `p` shows of the digits bounds `y`: `||y||^2 <= (1 + 4^b) ||(y_0; y_1)||^2` by Cauchy and Schwarz,
-//! which loses next to nothing where the upper digits carry the norm; so `b` is small.
+//! `p` shows about the digits bounds `y`: `||y||^2 <= (1 + 4^b) ||(y_0; y_1)||^2` by Cauchy-Schwarz,
+//! which loses next to nothing if the upper digits carry the norm; so `b` is small.
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
@@ -22,38 +22,38 @@ use crate::ring::{DEGREE, Ntt, Q, Rq, Small, Transforms, add_mod, mul_mod, norm_
 use crate::schedule::Cut;
 use crate::transcript::{Transcript, is_left_out};
 
-/// Bits that the lower digits of images may have.
+/// Permitted bits of the lower digits of images.
 const BASES: std::ops::RangeInclusive<u32> = 3..=10;
 
-/// Blocks of a piece are at most this many.
+/// Maximum number of blocks of a piece.
 const BLOCKS_MAX: usize = 32;
 
 /// Ring elements of one digit of an image.
 const QUARTERS: usize = ROWS / DEGREE;
 
-/// An image is accepted up to this multiple of the squared norm of what it is an image of, which one
-/// image in 256 exceeds.
+/// An image is accepted up to this multiple of the squared norm of its preimage; one image in 256 exceeds
+/// it.
 pub(crate) const IMAGE_FACTOR: u128 = 160;
 
-/// What the projection lemma guarantees of an image over that norm, for an error of `2^-132.8`.
+/// Minimum ratio of an image's squared norm to that norm by the projection lemma, for an error of `2^-132.8`.
 const LEMMA_FACTOR: u128 = 28;
 
-/// Pieces with one bound of their squared norm together.
+/// Pieces with a joint bound on their squared norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// How many pieces.
+    /// Number of pieces.
     pub(crate) pieces: usize,
     /// The bound.
     pub(crate) norm_sq: u128,
     /// Bits of the lower digits of the images.
     pub(crate) base: u32,
-    /// The bound of the squared norm of the digits.
+    /// Bound on the squared norm of the digits.
     pub(crate) digits_norm_sq: u128,
 }
 
 impl Group {
-    /// So many pieces of `blocks` blocks each. The base is the one with which the least is extracted from what
-    /// the digits add to the norm.
+    /// Creates a group of `pieces` pieces with `blocks` blocks each. Chooses the base that minimises the
+    /// extracted norm, taking into account what the digits add to the norm.
     fn new(pieces: usize, norm_sq: u128, blocks: usize) -> Self {
         let of_base = |base| Self {
             pieces,
@@ -69,44 +69,44 @@ impl Group {
         least.unwrap_or_else(|| of_base(*BASES.end()))
     }
 
-    /// The squared norm of the pieces that the verifier may rely on: `||y||^2 / 28` of each block, and of `y`
-    /// what the second projection guarantees.
+    /// Returns the squared norm of the pieces that the verifier may rely on: `||y||^2 / 28` for each block, where `y`
+    /// is bounded by what the second projection guarantees.
     fn extracted_norm_sq(&self) -> u128 {
         self.extracted_images_norm_sq() / LEMMA_FACTOR + 1
     }
 
-    /// The same of the images.
+    /// The same for the images.
     fn extracted_images_norm_sq(&self) -> u128 {
         let digits = self.extracted_digits_norm_sq();
         digits.saturating_mul(1 + (1 << (2 * self.base)))
     }
 
-    /// The same of the digits.
+    /// The same for the digits.
     fn extracted_digits_norm_sq(&self) -> u128 {
         IMAGE_FACTOR * self.digits_norm_sq / LEMMA_FACTOR + 1
     }
 }
 
-/// The bound of the squared norm of the digits of so many numbers, which an honest prover meets by trying: upper
-/// ones have that of the images over `4^b`, lower ones are uniform or shorter.
+/// Bound on the squared norm of the digits of this many numbers, which an honest prover meets by retrying. The
+/// upper digits have the squared norm of the images over `4^b`; the lower ones are uniform or shorter.
 fn digits_norm_sq(norm_sq: u128, numbers: usize, base: u32) -> u128 {
     let lower = (1 << (2 * base)) / 10 + 1;
     let upper = (IMAGE_FACTOR * norm_sq) >> (2 * base);
     upper + numbers as u128 * lower
 }
 
-/// The pieces of a level under the block projection, group by group, and where their images lie.
+/// The pieces of a level under the block projection, group by group, and where their images are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    /// Ring elements of a piece.
+    /// Ring elements per piece.
     pub(crate) rank: usize,
-    /// Places under one copy of the matrix.
+    /// Positions under one copy of the matrix.
     block: usize,
     /// All groups.
     pub groups: Vec<Group>,
 }
 
-/// The length of blocks with which a verifier makes the fewest columns of signs: those of a block, and those
+/// Returns the block length for which a verifier generates the fewest columns of signs: those of a block, and those
 /// of both digits of the images of all blocks.
 fn best_block(rank: usize, pieces: usize) -> usize {
     let columns = |blocks: &usize| rank.div_ceil(*blocks) + 2 * QUARTERS * pieces * blocks;
@@ -115,7 +115,8 @@ fn best_block(rank: usize, pieces: usize) -> usize {
 }
 
 impl Images {
-    /// Of pieces of this rank: how many each group has, and its bound of their squared norm.
+    /// Creates the layout for pieces of this rank, given each group's number of pieces and its bound on their squared
+    /// norm.
     pub(crate) fn new(rank: usize, groups: &[(usize, u128)]) -> Self {
         let pieces = groups.iter().map(|(pieces, _)| pieces).sum();
         let block = best_block(rank, pieces);
@@ -128,63 +129,63 @@ impl Images {
         }
     }
 
-    /// Places of a block; of the last one of a piece there may be fewer.
+    /// Returns the positions per block; the last block of a piece may have fewer.
     #[must_use]
     pub(crate) fn block(&self) -> usize {
         self.block
     }
 
-    /// Pieces under the projection; behind them are those of the images.
+    /// Returns the number of pieces under the projection; the pieces of the images follow them.
     #[must_use]
     pub(crate) fn pieces(&self) -> usize {
         self.groups.iter().map(|group| group.pieces).sum()
     }
 
-    /// Blocks of a piece.
+    /// Returns the number of blocks per piece.
     pub(crate) fn piece_blocks(&self) -> usize {
         self.rank.div_ceil(self.block)
     }
 
-    /// Blocks of all pieces.
+    /// Returns the number of blocks of all pieces.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.pieces() * self.piece_blocks()
     }
 
-    /// Ring elements of one digit of all images.
+    /// Returns the number of ring elements of one digit of all images.
     pub(crate) fn elements(&self) -> usize {
         self.blocks() * QUARTERS
     }
 
-    /// Pieces of the images.
+    /// Returns the number of pieces that the images take.
     pub(crate) fn image_pieces(&self) -> usize {
         (2 * self.elements()).div_ceil(self.rank)
     }
 
-    /// The place of the first element of the images.
+    /// Returns the position of the first element of the images.
     pub(crate) fn start(&self) -> usize {
         self.pieces() * self.rank
     }
 
-    /// The blocks of a group.
+    /// Returns the blocks of a group.
     fn blocks_of(&self, group: usize) -> std::ops::Range<usize> {
         let before: usize = self.groups[..group].iter().map(|g| g.pieces).sum();
         let each = self.piece_blocks();
         before * each..(before + self.groups[group].pieces) * each
     }
 
-    /// What the digits add to the squared norm of the witness.
+    /// Returns what the digits add to the squared norm of the witness.
     pub(crate) fn added_norm_sq(&self) -> u128 {
         self.groups.iter().map(|group| group.digits_norm_sq).sum()
     }
 
-    /// The squared norm of a group's pieces that the verifier may rely on.
+    /// Returns the squared norm of a group's pieces that the verifier may rely on.
     #[must_use]
     pub(crate) fn extracted_norm_sq(&self, group: usize) -> u128 {
         self.groups[group].extracted_norm_sq()
     }
 
-    /// The same of all pieces and of the digits.
+    /// The same for all pieces and the digits.
     pub(crate) fn extracted_all_norm_sq(&self) -> u128 {
         let both = |g: &Group| g.extracted_norm_sq() + g.extracted_digits_norm_sq();
         self.groups.iter().map(both).sum()
@@ -197,13 +198,13 @@ impl Images {
         groups.all(|group| group.extracted_images_norm_sq() <= max)
     }
 
-    /// The first and the number of the elements of a group among those of a digit.
+    /// Returns the first index and the number of a group's elements among those of a digit.
     pub(crate) fn span(&self, group: usize) -> (usize, usize) {
         let blocks = self.blocks_of(group);
         (blocks.start * QUARTERS, blocks.len() * QUARTERS)
     }
 
-    /// Writes the digits of all images behind the pieces. None if a digit does not fit.
+    /// Writes the digits of all images after the pieces. None if a digit does not fit.
     pub(crate) fn write_digits(&self, images: &[[i64; ROWS]], s: &mut [Small]) -> Option<()> {
         let (start, count) = (self.start(), self.elements());
         for group in 0..self.groups.len() {
@@ -219,7 +220,7 @@ impl Images {
         Some(())
     }
 
-    /// The lower and the upper digits of a group.
+    /// Returns the lower and the upper digits of a group.
     fn digits<'s>(&self, group: usize, s: &'s [Small]) -> [&'s [Small]; 2] {
         let ((first, count), start) = (self.span(group), self.start());
         [0, self.elements()].map(|digit| &s[start + digit + first..][..count])
@@ -233,7 +234,7 @@ impl Images {
         })
     }
 
-    /// `Pi (y_0; y_1)` of a group.
+    /// Returns `Pi (y_0; y_1)` of a group.
     pub(crate) fn project(
         &self,
         group: usize,
@@ -256,17 +257,17 @@ impl Images {
     }
 }
 
-/// A witness under a dense projection, in parts of whole pieces that share one matrix.
+/// A witness under a dense projection, divided into parts of whole pieces that share one matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// Pieces of a part; of the last one there may be fewer.
+    /// Pieces per part; the last part may have fewer.
     pub(crate) pieces: usize,
-    /// How many parts, each with an image of its own.
+    /// Number of parts, each with an image of its own.
     pub count: usize,
 }
 
 impl Parts {
-    /// So many pieces in at most so many parts.
+    /// Divides `pieces` pieces into at most `count_max` parts.
     pub(crate) fn of(pieces: usize, count_max: usize) -> Self {
         let each = pieces.div_ceil(count_max.max(1)).max(1);
         Self {
@@ -281,15 +282,15 @@ impl Parts {
         }
     }
 
-    /// The expected square of a number of the images of a witness of at most this squared norm, if no part
-    /// has more of it than another.
+    /// Returns the expected square of one number of the images of a witness of at most this squared norm, if it is
+    /// spread evenly over the parts.
     #[must_use]
     pub(crate) fn image_variance(&self, norm_sq: u128) -> u128 {
         image_variance(norm_sq) / self.count as u128 + 1
     }
 }
 
-/// What was sent to show that a witness is short.
+/// The data sent to show that a witness is short.
 pub(crate) enum Shown {
     /// The images of all parts under a matrix.
     Dense(Parts, Projection, Vec<[i64; ROWS]>),
@@ -302,31 +303,31 @@ struct BlockLift {
     /// `e_(p,b) = e'_p e''_b`.
     pieces: Vec<u64>,
     blocks: Vec<u64>,
-    /// For the rows of each `Pi`.
+    /// Weights of the rows of each `Pi`.
     groups: Vec<Weights>,
 }
 
-/// The equations of [`Shown`] under random weights, a form for each lift:
+/// The equations of [`Shown`] under random weights, one form per lift:
 ///
 /// | equation | weights |
 /// |---|---|
-/// | `p_i = M s_i` for every part | a scalar a part, 1 for the first, and one a row of `M` |
-/// | `y_(p,b) = J s_(p,b)` for every block | a scalar a piece, one a block within and one a row of `J` |
-/// | `p = Pi (y_0; y_1)` for every group | a scalar a row of `Pi` |
+/// | `p_i = M s_i` for every part | a scalar per part, 1 for the first, and one per row of `M` |
+/// | `y_(p,b) = J s_(p,b)` for every block | a scalar per piece, one per block within it and one per row of `J` |
+/// | `p = Pi (y_0; y_1)` for every group | a scalar per row of `Pi` |
 ///
-/// A false equation survives a lift with at most `3 / 2^47`: of a product of three independent
-/// scalars one must be what it may not be.
+/// A false equation survives a lift with probability at most `3 / 2^47`: for that, one of three independent
+/// scalars in a product must take its bad value.
 pub(crate) struct ShownLifts {
     pub(crate) shown: Shown,
-    /// For the rows of `M` or of `J`.
+    /// Weights of the rows of `M` or of `J`.
     pub(crate) rows: [Weights; LIFTS],
-    /// For the parts of a dense projection, lift by lift.
+    /// Scalars of the parts of a dense projection, lift by lift.
     parts: Vec<Vec<u64>>,
     blocks: Vec<BlockLift>,
 }
 
 impl Shown {
-    /// Of places that no relation uses, those that are no digits of images.
+    /// Keeps, of the positions that no relation uses, those that do not hold digits of images.
     pub(crate) fn without_digits(&self, mut places: Vec<usize>) -> Vec<usize> {
         if let Self::Blocks(images, ..) = self {
             let digits = images.start()..images.start() + 2 * images.elements();
@@ -377,7 +378,7 @@ impl ShownLifts {
         }
     }
 
-    /// The constant coefficient of a lift.
+    /// Returns the constant coefficient of a lift.
     pub(crate) fn constant(&self, lift: usize) -> u64 {
         match &self.shown {
             Shown::Dense(_, _, images) => (images.iter().zip(&self.parts[lift]))
@@ -389,22 +390,22 @@ impl ShownLifts {
         }
     }
 
-    /// The scalar of a part of a dense projection.
+    /// Returns the scalar of a part of a dense projection.
     pub(crate) fn of_part(&self, lift: usize, part: usize) -> u64 {
         self.parts[lift][part]
     }
 
-    /// The scalar of a piece under blocks, which counts negatively.
+    /// Returns the scalar of a piece under blocks, which is used with a negative sign.
     pub(crate) fn of_piece(&self, lift: usize, piece: usize) -> u64 {
         self.blocks[lift].pieces[piece]
     }
 
-    /// The scalar of a block within a piece.
+    /// Returns the scalar of a block within a piece.
     pub(crate) fn of_block(&self, lift: usize, block: usize) -> u64 {
         self.blocks[lift].blocks[block]
     }
 
-    /// The columns of `J` under the weights of its rows.
+    /// Returns the columns of `J` under the weights of its rows.
     pub(crate) fn columns(&self, exec: Exec<'_>) -> Result<[Vec<Rq>; LIFTS], Stopped> {
         match &self.shown {
             Shown::Dense(..) => Ok([const { Vec::new() }; LIFTS]),
@@ -412,7 +413,7 @@ impl ShownLifts {
         }
     }
 
-    /// The same as residues, column by column those of all lifts.
+    /// The same as residues, column by column with all lifts of a column adjacent.
     pub(crate) fn residues(&self, exec: Exec<'_>) -> Result<Vec<Ntt>, Stopped> {
         let Shown::Blocks(images, matrix, _) = &self.shown else {
             return Ok(Vec::new());
@@ -426,7 +427,7 @@ impl ShownLifts {
         Ok(out)
     }
 
-    /// Some of [`ShownLifts::residues`], from a column on.
+    /// Computes some of [`ShownLifts::residues`], starting at a column.
     pub(crate) fn some_residues(
         &self,
         first: usize,
@@ -439,12 +440,12 @@ impl ShownLifts {
         }
     }
 
-    /// The weights of the rows of `M` or of `J` as a kernel reads them.
+    /// Returns the weights of the rows of `M` or of `J` in the form that a kernel reads.
     pub(crate) fn weights_of_rows(&self, backend: Backend) -> SignWeights {
         SignWeights::new(&self.rows, backend)
     }
 
-    /// The form over the digits of the images under factors of the lifts for each piece of images: the sums
+    /// Returns the form over the digits of the images, given a factor per lift for each piece of images: the sums
     /// of [`ShownLifts::of_images`], each times its factor.
     pub(crate) fn images_under(
         &self,
@@ -455,7 +456,7 @@ impl ShownLifts {
             return Ok(Vec::new());
         };
         let (count, backend) = (images.elements(), exec.backend());
-        // For each piece, lift and quarter of an image the factor times the weights of its rows.
+        // For each piece, lift and quarter of an image, the factor times the weights of its rows.
         let quarters: Vec<[[Rq; QUARTERS]; LIFTS]> = (factors.iter())
             .map(|factors| {
                 std::array::from_fn(|l| {
@@ -505,7 +506,7 @@ impl ShownLifts {
         Ok(out)
     }
 
-    /// The forms of all lifts over the digits of the images.
+    /// Returns the forms of all lifts over the digits of the images.
     pub(crate) fn of_images(&self, exec: Exec<'_>) -> Result<[Vec<Rq>; LIFTS], Stopped> {
         let Shown::Blocks(images, _, groups) = &self.shown else {
             return Ok([const { Vec::new() }; LIFTS]);
@@ -535,14 +536,14 @@ impl ShownLifts {
         Ok(std::array::from_fn(|_| lifts.next().unwrap_or_default()))
     }
 
-    /// The element whose product with element `index` of the images has the constant coefficient
+    /// Returns the element whose product with element `index` of the images has the constant coefficient
     /// `e_(p,b) <omega, y>`.
     fn image_weights(&self, images: &Images, lift: usize, index: usize) -> Rq {
         let (scalars, quarter) = self.image_scalars(images, index);
         self.row_weights(lift, quarter).scaled(scalars[lift])
     }
 
-    /// `e_(p,b)` of element `index` of the images, for each lift, and its quarter of the image.
+    /// Returns `e_(p,b)` of element `index` of the images for each lift, and which quarter of the image it is.
     fn image_scalars(&self, images: &Images, index: usize) -> ([u64; LIFTS], usize) {
         let (block, quarter) = (index / QUARTERS, index % QUARTERS);
         let (piece, block) = (block / images.piece_blocks(), block % images.piece_blocks());
@@ -550,7 +551,7 @@ impl ShownLifts {
         (std::array::from_fn(scalar), quarter)
     }
 
-    /// The element whose product with a quarter of an image has the constant coefficient `<omega, y>`.
+    /// Returns the element whose product with a quarter of an image has the constant coefficient `<omega, y>`.
     fn row_weights(&self, lift: usize, quarter: usize) -> Rq {
         let mut coefficients = [0; DEGREE];
         coefficients.copy_from_slice(&self.rows[lift][quarter * DEGREE..(quarter + 1) * DEGREE]);
@@ -558,7 +559,7 @@ impl ShownLifts {
         element.sigma()
     }
 
-    /// The forms of all lifts over the whole cut witness.
+    /// Returns the forms of all lifts over the whole cut witness.
     pub(crate) fn forms(&self, cut: &Cut, exec: Exec<'_>) -> Result<[Vec<Rq>; LIFTS], Stopped> {
         let elements = cut.pieces * cut.rank;
         let images = match &self.shown {
@@ -594,8 +595,8 @@ impl ShownLifts {
         Ok(out)
     }
 
-    /// `A_l sum_i e_i c_(i,p)` for each piece `p` of a part and each lift, over the pieces `(i, p)` of all
-    /// parts, where `factors` has `A_l c` for each piece: the multiples of the columns of `M`.
+    /// Returns `A_l sum_i e_i c_(i,p)` for each piece `p` of a part and each lift, over the pieces `(i, p)` of all
+    /// parts, where `factors` holds `A_l c` for each piece: the multiples of the columns of `M`.
     pub(crate) fn of_parts(&self, parts: Parts, factors: &[Lifts], backend: Backend) -> Vec<Lifts> {
         let of_piece = |piece: usize| -> Lifts {
             std::array::from_fn(|l| {
@@ -611,7 +612,7 @@ impl ShownLifts {
         (0..parts.pieces).map(of_piece).collect()
     }
 
-    /// `- A_l sum_p c_p e_(p,b)` for each block of a piece and each lift, where `factors` has
+    /// Returns `- A_l sum_p c_p e_(p,b)` for each block of a piece and each lift, where `factors` holds
     /// `A_l c_p` for each piece: the multiples of the columns of `J`.
     pub(crate) fn of_blocks(
         &self,
@@ -634,10 +635,10 @@ impl ShownLifts {
     }
 }
 
-/// Elements of a task.
+/// Elements per task.
 const CHUNK: usize = 64;
 
-/// [`Projection::collapse`] of the first `count` elements, on threads.
+/// [`Projection::collapse`] of the first `count` elements, on several threads.
 fn collapse(
     projection: &Projection,
     count: usize,

@@ -1,4 +1,4 @@
-//! Structured commitment keys: Ajtai commitments whose matrix is made of few random elements.
+//! Structured commitment keys: Ajtai commitments whose matrix is generated from a few random elements.
 
 use std::ops::Range;
 
@@ -10,37 +10,37 @@ use crate::ring::{Diagonals, Ntt, Rq, Scaled, Small, Transforms};
 use crate::schedule::Cut;
 use crate::transcript::Seed;
 
-/// The names of the streams of the keys, pairwise different so that no key repeats another.
+/// Stream names of the keys, pairwise different so that no two keys are equal.
 pub(crate) const INNER: &str = "alphorn/labrador/key/v1/A";
-/// The key of the commitment to the first part of `t`, where a front end makes two.
+/// Key of the commitment to the first part of `t`, for front ends that make two commitments.
 pub(crate) const FIRST: &str = "alphorn/labrador/key/v1/B0";
-/// The key of the outer commitment to `t` and `g`.
+/// Key of the outer commitment to `t` and `g`.
 pub(crate) const OUTER: &str = "alphorn/labrador/key/v1/B1";
-/// The key of the outer commitment to `h`.
+/// Key of the outer commitment to `h`.
 pub(crate) const GARBAGE: &str = "alphorn/labrador/key/v1/B2";
 
-/// A key for vectors of at most a fixed length, to be used with any number of rows up to 32.
+/// A key for vectors up to a fixed length, usable with any number of rows up to 32.
 ///
-/// `group = 2^e >= rows` consecutive elements of a vector form one element
-/// `sum_i s_i Y^i` of `R[Y]/(Y^group - X)`; it is multiplied by a random element of that ring, and
-/// the first `rows` coordinates of the sum over all groups are the commitment. A short last group
-/// counts as filled with zeros. For `rows = group` that is ring-SIS in
-/// `Z[W]/(W^(64 group) + 1)`, else a truncation of it.
+/// Each run of `group = 2^e >= rows` consecutive elements of a vector forms one element
+/// `sum_i s_i Y^i` of `R[Y]/(Y^group - X)`, which is multiplied by a random element of that ring.
+/// The commitment is the first `rows` coordinates of the sum over all groups. A short last group
+/// is padded with zeros. For `rows = group` this is ring-SIS in `Z[W]/(W^(64 group) + 1)`,
+/// otherwise a truncation of it.
 pub(crate) struct Key {
     elements: Vec<Ntt>,
 }
 
-/// Some columns of the matrix of a key.
+/// Some columns of a key's matrix.
 pub(crate) struct Columns<'a> {
     key: &'a Key,
     rows: usize,
-    /// Elements times `X` of the groups of these columns, for products that wrap around `Y^group = X`.
+    /// The elements of these columns' groups times `X`, for products that wrap around `Y^group = X`.
     by_x: Vec<Ntt>,
-    /// The first column of the first group.
+    /// First column of the first group.
     first: usize,
 }
 
-/// Rows of a commitment are at most this many, so that a group has at most this many elements.
+/// Maximum number of rows of a commitment, and therefore of elements in a group.
 pub(crate) const ROWS_MAX: usize = 32;
 
 impl Key {
@@ -55,13 +55,13 @@ impl Key {
         }
     }
 
-    /// The longest vector that the key commits to.
+    /// Length of the longest vector that the key can commit to.
     #[must_use]
     pub(crate) fn length(&self) -> usize {
         self.elements.len()
     }
 
-    /// Some columns, for a commitment of `rows` rows.
+    /// Returns some columns, for a commitment of `rows` rows.
     pub(crate) fn columns(
         &self,
         rows: usize,
@@ -78,7 +78,7 @@ impl Key {
         }
     }
 
-    /// The commitment of `rows` rows to a short vector.
+    /// Returns the commitment of `rows` rows to a short vector.
     ///
     /// # Panics
     /// If the vector is longer than the key, or there are more than [`ROWS_MAX`] rows.
@@ -97,7 +97,7 @@ impl Key {
         Pieces::short(&cut, vector).commit(self, rows, 0..1, exec)
     }
 
-    /// Adds to each sum the product of the weights of the rows and its column, of columns from `first` on.
+    /// Adds to each sum the product of the row weights and one column, for the columns from `first` on.
     ///
     /// # Panics
     /// If there are more than [`ROWS_MAX`] rows.
@@ -116,9 +116,9 @@ impl Key {
         while done < sums.len() {
             let (start, within) = group_of(rows, first + done);
             let count = (group - within).min(sums.len() - done);
-            // Row r of column c is number group + r - c of the elements times X and the elements.
-            // The sums take a vector of each element in turn; what is multiplied by X was read from front to
-            // back before, as memory gives most at a time.
+            // Entry (r, c) is number group + r - c in the sequence of the elements times X followed by the elements.
+            // The sums take one vector of each element in turn. The elements to be multiplied by X are read front to
+            // back beforehand, since sequential reads give the highest memory bandwidth.
             let elements = &self.elements[start..start + group];
             let length = count - 1 + rows;
             let wrapped = &elements[group + 1 - within - count..];
@@ -142,7 +142,7 @@ impl Key {
     }
 }
 
-/// Room for [`Key::add_columns_in`], which overwrites it.
+/// Scratch space for [`Key::add_columns_in`], which overwrites it.
 pub(crate) struct Scratch<V: Vectors> {
     by_x: [Ntt; ROWS_MAX],
     diagonals: Diagonals<V>,
@@ -159,7 +159,7 @@ impl<V: Vectors> Scratch<V> {
 }
 
 impl Columns<'_> {
-    /// The entry of the matrix in `row` and `column`.
+    /// Returns the matrix entry in `row` and `column`.
     #[inline(always)]
     pub(crate) fn entry(&self, row: usize, column: usize) -> &Ntt {
         let (start, within) = group_of(self.rows, column);
@@ -171,7 +171,7 @@ impl Columns<'_> {
     }
 }
 
-/// The first column of the group of a column, for a commitment of `rows` rows, and the index in the group.
+/// Returns the first column of the group that contains a column, and the index within it, for `rows` rows.
 #[inline(always)]
 fn group_of(rows: usize, column: usize) -> (usize, usize) {
     let within = column & (rows.next_power_of_two() - 1);
@@ -197,7 +197,7 @@ mod tests {
         Rq::from_integers(&turned)
     }
 
-    /// The product in `R[Y]/(Y^group - X)` by the definition.
+    /// The product in `R[Y]/(Y^group - X)`, computed by the definition.
     fn by_definition(name: &str, rows: usize, vector: &[Small]) -> Vec<Rq> {
         let group = rows.next_power_of_two();
         let mut stream = Seed::of_name(name).stream();
@@ -254,8 +254,8 @@ mod tests {
         }
     }
 
-    /// The transpose in two parts, of which the second may begin within a group: groups that are whole and that
-    /// are not, sums of few and of most products.
+    /// The transpose in two parts, where the second may begin inside a group. Covers complete and incomplete
+    /// groups, and sums of few and of most products.
     #[test]
     fn the_transpose_belongs_to_the_matrix() {
         for (rows, length, first) in [(5, 11, 3), (8, 40, 8), (17, 70, 5), (32, 96, 32)] {

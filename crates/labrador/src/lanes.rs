@@ -1,5 +1,5 @@
-//! Eight elements of `F` side by side, for passes over long tables. A loop over lanes whose body is plain
-//! arithmetic of 64 bits is compiled for the vectors of its pass.
+//! Eight elements of `F` side by side, for passes over long tables. A loop over lanes whose body is plain 64-bit
+//! arithmetic is compiled to the vectors of its pass.
 
 use alphorn_exec::Backend;
 
@@ -7,7 +7,7 @@ use crate::field::{COORDINATES, F, eq_table};
 use crate::kernel::{Dispatch, Pass, Vector, Vectors};
 use crate::ring::{Q, centred};
 
-/// Elements of an [`Fx8`].
+/// Number of elements in an [`Fx8`].
 pub(crate) const LANES: usize = 8;
 
 /// Eight elements, coordinate by coordinate.
@@ -18,19 +18,19 @@ pub(crate) struct Fx8(pub(crate) [[u64; LANES]; COORDINATES]);
 const LOW_24: u64 = (1 << 24) - 1;
 const LOW_48: u64 = (1 << 48) - 1;
 
-/// The product of numbers below `2^32`, as a vector has it at once.
+/// Returns the product of numbers below `2^32`, which a vector computes in one instruction.
 #[inline(always)]
 fn product(a: u64, b: u64) -> u64 {
     (a & u64::from(u32::MAX)) * (b & u64::from(u32::MAX))
 }
 
-/// `x` less a multiple of `Q`: `2^48 = 59` modulo `Q`.
+/// Returns `x` minus a multiple of `Q`: `2^48 = 59` modulo `Q`.
 #[inline(always)]
 fn fold(x: u64) -> u64 {
     (x & LOW_48) + product(x >> 48, 59)
 }
 
-/// The residue of a number below `2 Q`.
+/// Returns the residue of a number below `2 Q`.
 #[inline(always)]
 fn once(x: u64) -> u64 {
     x.min(x.wrapping_sub(Q))
@@ -47,7 +47,7 @@ fn sub(a: u64, b: u64) -> u64 {
     difference.min(difference.wrapping_add(Q))
 }
 
-/// Of the coordinates of two elements, 24 bits each, those of the product: each is a sum of at most six
+/// Returns the coordinates of the product of two elements with 24-bit coordinates: each is a sum of at most six
 /// products.
 #[inline(always)]
 fn products(x: [u64; COORDINATES], y: [u64; COORDINATES]) -> [u64; COORDINATES] {
@@ -60,7 +60,7 @@ fn products(x: [u64; COORDINATES], y: [u64; COORDINATES]) -> [u64; COORDINATES] 
     ]
 }
 
-/// The product of two elements.
+/// Returns the product of two elements.
 #[inline(always)]
 fn times(x: [u64; COORDINATES], y: [u64; COORDINATES]) -> [u64; COORDINATES] {
     let (x0, y0) = (x.map(|c| c & LOW_24), y.map(|c| c & LOW_24));
@@ -77,8 +77,8 @@ fn times(x: [u64; COORDINATES], y: [u64; COORDINATES]) -> [u64; COORDINATES] {
     out
 }
 
-/// `low + 2^24 high` modulo `Q` for numbers between `-2^60` and `2^60`, as sums of products of
-/// [`F::halves`] are.
+/// Returns `low + 2^24 high` modulo `Q` for numbers between `-2^60` and `2^60`, as are sums of products of
+/// [`F::halves`].
 #[inline(always)]
 pub(crate) fn joined(low: i64, high: i64) -> u64 {
     const POSITIVE: i64 = (Q as i64) << 13;
@@ -90,13 +90,13 @@ pub(crate) fn joined(low: i64, high: i64) -> u64 {
 impl Fx8 {
     pub(crate) const ZERO: Self = Self([[0; LANES]; COORDINATES]);
 
-    /// The same element in each lane.
+    /// Returns the same element in each lane.
     #[inline(always)]
     pub(crate) fn splat(x: F) -> Self {
         Self(x.0.map(|c| [c; LANES]))
     }
 
-    /// The element of a lane.
+    /// Returns the element in a lane.
     #[inline(always)]
     pub(crate) fn get(&self, lane: usize) -> F {
         F(self.coordinates(lane))
@@ -119,7 +119,7 @@ impl Fx8 {
         }
     }
 
-    /// The elements one after another, zeros behind the last.
+    /// Packs the elements in order, with zeros after the last.
     pub(crate) fn of_all(elements: &[F]) -> Vec<Self> {
         let lanes = elements.chunks(LANES).map(|chunk| {
             let mut out = Self::ZERO;
@@ -131,7 +131,7 @@ impl Fx8 {
         lanes.collect()
     }
 
-    /// Lanes from `first` on, zeros behind the last of `count`.
+    /// Returns the lanes from `first` on, with zeros after the last of `count`.
     pub(crate) fn part(&self, first: usize, count: usize) -> Self {
         let mut out = Self::ZERO;
         for lane in 0..count {
@@ -140,7 +140,7 @@ impl Fx8 {
         out
     }
 
-    /// The halves of all elements as [`F::halves`] has them, in the order of [`Fx8::joined`].
+    /// Returns the halves of all elements as in [`F::halves`], in the order of [`Fx8::joined`].
     #[inline(always)]
     pub(crate) fn halves(&self) -> [[i32; LANES]; 2 * COORDINATES] {
         let mut out = [[0; LANES]; 2 * COORDINATES];
@@ -154,7 +154,7 @@ impl Fx8 {
         out
     }
 
-    /// The sum of all lanes.
+    /// Returns the sum of all lanes.
     pub(crate) fn sum(&self) -> F {
         (0..LANES).fold(F::ZERO, |sum, lane| sum.plus(self.get(lane)))
     }
@@ -181,7 +181,7 @@ impl Fx8 {
         out
     }
 
-    /// Products lane by lane. Where vectors are short, those of 64 bits are faster.
+    /// Multiplies lane by lane. Where vectors are short, 64-bit products are faster.
     #[inline(always)]
     pub(crate) fn times<V: Vectors>(&self, other: &Self) -> Self {
         let mut out = Self::ZERO;
@@ -198,7 +198,8 @@ impl Fx8 {
         out
     }
 
-    /// `low + 2^24 high`, both of the first coordinate, then of the next, of numbers between `-2^60` and `2^60`.
+    /// Returns `low + 2^24 high`, with both halves of the first coordinate first, then those of the next, for numbers
+    /// between `-2^60` and `2^60`.
     #[inline(always)]
     pub(crate) fn joined(halves: &[[i64; LANES]; 2 * COORDINATES]) -> Self {
         let mut out = Self::ZERO;
@@ -212,7 +213,7 @@ impl Fx8 {
     }
 }
 
-/// [`eq_table`], eight entries side by side; of fewer than eight with zeros behind.
+/// [`eq_table`], eight entries side by side; padded with zeros if there are fewer than eight.
 pub(crate) fn eq_lanes(point: &[F], backend: Backend) -> Vec<Fx8> {
     backend.run(EqLanes(point))
 }
@@ -276,7 +277,7 @@ mod tests {
     fn lanes_are_elements_on_every_kernel() {
         let mut stream = Seed::of_name("lanes").stream();
         let mut elements: Vec<F> = (0..400).map(|_| F::draw(&mut stream)).collect();
-        // The ends of every coordinate meet each other in the first two eights.
+        // The extremes of every coordinate meet each other in the first two groups of eight.
         let ends = [0, Q - 1];
         for (i, x) in elements[..2 * LANES].iter_mut().enumerate() {
             *x = F(std::array::from_fn(|k| ends[i >> k & 1]));

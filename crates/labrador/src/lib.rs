@@ -1,20 +1,20 @@
-//! Proves that short polynomials satisfy linear relations and exact bounds of their norms, in a few tens of kilobytes.
+//! Proves that short polynomials satisfy linear relations and exact norm bounds, in a few tens of kilobytes.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | `aggregate` | the equations of a level under their weights |
 //! | [`challenge`] | the challenge sets, and the exact test of the operator norm |
 //! | [`columns`] | the front end for many columns with an exact norm bound for each |
-//! | `counter` | AES-128 in counter mode: every pseudorandom stream |
-//! | `digits` | centred digits: how long numbers become short |
+//! | `counter` | AES-128 in counter mode, the source of every pseudorandom stream |
+//! | `digits` | centred digits, which make long numbers short |
 //! | `field` | the field from which sumchecks draw |
 //! | `folded` | the relation that a level leaves to the next one |
 //! | `form` | the one equation that remains of all equations of a level |
 //! | `images` | how a level shows that its witness is short |
 //! | [`kernel`] | vectors of 16-bit numbers for each instruction set |
-//! | `key` | commitment keys of few random elements |
+//! | `key` | commitment keys generated from few random elements |
 //! | `lanes` | eight field elements side by side |
-//! | `pieces` | a cut vector whose residues are computed where they are used |
+//! | `pieces` | a cut vector whose residues are computed on use |
 //! | [`projection`] | the random projection that shows that a vector is short |
 //! | `prove`, `verify` | the two sides of a proof |
 //! | `remaining` | the one equation of a level that the verifier evaluates |
@@ -23,7 +23,7 @@
 //! | [`sis`] | which commitments bind: the estimate of module-SIS |
 //! | `system` | parameters and keys for statements with the same bounds |
 //! | `transcript` | the Fiat-Shamir transcript |
-//! | `wire` | the two ends of a proof as bytes |
+//! | `wire` | sending and receiving a proof as bytes |
 //!
 #![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
@@ -55,7 +55,7 @@ mod transcript;
 mod verify;
 mod wire;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example on the package's page along with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,6 +1,6 @@
-//! A cut vector whose residues are computed where they are used, a few places of all pieces together.
-//! Of short elements they take seventeen times the bytes, which would be most of a prover's memory, and
-//! computing them again takes no longer than writing them and reading them again.
+//! A cut vector whose residues are computed on use, a few positions of all pieces at a time.
+//! Residues of short elements take seventeen times the space, which would be most of a prover's memory, and
+//! recomputing them takes no longer than writing them and reading them back.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use crate::key::Key;
 use crate::ring::{DEPTH, Matrix, Ntt, Rq, Small, Transforms};
 use crate::schedule::Cut;
 
-/// A sum over all places has at most so many tasks: each has sums and residues of its own.
+/// Maximum number of tasks of a sum over all positions: each task has its own sums and residues.
 const TASKS_MAX: usize = 8;
 
-/// Places of a tile: their residues, of some fifty pieces, fit the second cache of a core, packed ones
+/// Positions per tile: their residues, for some fifty pieces, fit the L2 cache of a core, packed ones
 /// included.
 const PLACES: usize = 16;
 const _: () = assert!(PLACES <= DEPTH, "a sum takes a tile at once");
 
-/// A cut vector: its elements piece after piece.
+/// A cut vector: its elements piece by piece.
 pub(crate) struct Pieces<'a> {
     pieces: usize,
     rank: usize,
@@ -32,8 +32,8 @@ enum Elements<'a> {
     Residues(&'a [Ntt]),
 }
 
-/// Residues of some places of some pieces: the places of the first piece, then those of the second, and
-/// so on. A task keeps its memory from one tile to the next.
+/// Residues of some positions of some pieces, piece after piece. A task reuses the memory from one tile to
+/// the next.
 #[derive(Default)]
 struct Tile {
     places: usize,
@@ -41,7 +41,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// Place `k` of piece `i`, both counted from the first of the tile.
+    /// Returns position `k` of piece `i`, both relative to the start of the tile.
     #[inline(always)]
     fn at(&self, i: usize, k: usize) -> &Ntt {
         &self.residues[i * self.places + k]
@@ -57,22 +57,22 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Of short elements. The last pieces may be missing where no sum asks for them.
+    /// Pieces of short elements. The last pieces may be missing if no sum reads them.
     pub(crate) fn short(cut: &Cut, s: &'a [Small]) -> Self {
         Self::new(cut, Elements::Short(s))
     }
 
-    /// Of residues.
+    /// Pieces of residues.
     pub(crate) fn of_residues(cut: &Cut, x: &'a [Ntt]) -> Self {
         Self::new(cut, Elements::Residues(x))
     }
 
-    /// Of elements of `R_Q`.
+    /// Pieces of elements of `R_Q`.
     pub(crate) fn wide(cut: &Cut, phi: &'a [Rq]) -> Self {
         Self::new(cut, Elements::Wide(phi))
     }
 
-    /// These places of some pieces.
+    /// Reads these positions of some pieces.
     fn read(&self, tile: &mut Tile, pieces: Range<usize>, places: Range<usize>, exec: Exec<'_>) {
         tile.places = places.len();
         tile.residues.clear();
@@ -89,8 +89,8 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// For all places, in tasks: `add` receives those of a tile, and the value of its task. Tasks do not depend
-    /// on threads.
+    /// Covers all positions in tasks: `add` receives the positions of a tile and the value of its task. How tasks
+    /// are cut does not depend on the number of threads.
     fn tasks<T: Send>(
         &self,
         exec: Exec<'_>,
@@ -112,7 +112,7 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// A sum over all places, as [`Pieces::tasks`] has them, of which each task keeps two tiles.
+    /// Sums over all positions in the tasks of [`Pieces::tasks`], where each task keeps two tiles.
     fn sum(
         &self,
         exec: Exec<'_>,
@@ -131,7 +131,7 @@ impl<'a> Pieces<'a> {
         Ok(total)
     }
 
-    /// The commitment of `rows` rows to every piece of `pieces`, piece by piece.
+    /// Returns the commitment of `rows` rows to every piece in `pieces`, piece by piece.
     pub(crate) fn commit(
         &self,
         key: &Key,
@@ -156,7 +156,7 @@ impl<'a> Pieces<'a> {
         Ok(sum.elements(exec.backend()))
     }
 
-    /// `<phi_i, s_j>` for all pieces of both.
+    /// Returns `<phi_i, s_j>` for all pieces of both.
     pub(crate) fn products(&self, s: &Pieces<'_>, exec: Exec<'_>) -> Result<Matrix, Stopped> {
         self.sum(
             exec,
@@ -175,8 +175,8 @@ impl<'a> Pieces<'a> {
         )
     }
 
-    /// `sum phi_k x_k` over the elements of the pieces from `from` on, for several forms over these, all
-    /// zero behind their ends, which are the same.
+    /// Returns `sum phi_k x_k` over the elements of the pieces from `from` on, for several forms over them. All
+    /// forms end at the same position and are zero beyond it.
     pub(crate) fn evaluate(
         &self,
         from: usize,
@@ -208,7 +208,7 @@ impl<'a> Pieces<'a> {
         Ok(sum.elements(backend))
     }
 
-    /// `sum c_i x_i` over all pieces.
+    /// Returns `sum c_i x_i` over all pieces.
     pub(crate) fn amortise(&self, challenges: &[Ntt], exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
         let parts = self.tasks(
             exec,

@@ -1,8 +1,8 @@
 //! The random projection that shows that a vector is short (the modular Johnson-Lindenstrauss
 //! lemma of LaBRADOR, eprint 2022/1341, section 4, as sharpened in eprint 2024/311).
 //!
-//! The entries are ternary: 0 with probability 1/2, +-1 with 1/4 each. Entries `+-1` would not
-//! do: modulo `Q` the vector `(1/2, ..., 1/2)` has 64 halves in each element, any signed sum of
+//! The entries are ternary: 0 with probability 1/2, +-1 with 1/4 each. Entries `+-1` alone would not
+//! work: modulo `Q` the vector `(1/2, ..., 1/2)` has 64 halves in each element, any signed sum of
 //! them is a small integer, and a vector that is far from short would pass.
 
 use std::any::Any;
@@ -16,19 +16,19 @@ use crate::kernel::{
 use crate::ring::{DEGREE, Ntt, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
 
-/// Rows of a projection.
+/// Number of rows of a projection.
 pub(crate) const ROWS: usize = 256;
 
-/// Lifts of a level: each catches a false equation except with probability about `1/Q`.
+/// Lifts per level: each catches a false equation except with probability about `1/Q`.
 pub const LIFTS: usize = 3;
 
-/// Bytes of the stream that hold the entries of one ring element: two bits an entry.
+/// Bytes of the stream that hold the entries for one ring element: two bits per entry.
 const ELEMENT_BYTES: usize = ROWS * DEGREE / 4;
 
-/// One random residue for each row.
+/// One random residue per row.
 pub(crate) type Weights = [u64; ROWS];
 
-/// Weights of all lifts in the form in which a kernel reads them: made once for all tasks.
+/// The weights of all lifts in the form that a kernel reads, prepared once for all tasks.
 pub(crate) struct SignWeights(Box<dyn Any + Send + Sync>);
 
 impl SignWeights {
@@ -36,7 +36,7 @@ impl SignWeights {
         backend.run(Prepare(weights))
     }
 
-    /// Those of the kernel that they were made for.
+    /// Returns the weights of the kernel they were prepared for.
     #[inline(always)]
     fn of<V: Vectors>(&self) -> &V::SignWeights {
         let weights = self.0.downcast_ref();
@@ -55,23 +55,23 @@ impl Pass for Prepare<'_> {
     }
 }
 
-/// A projection matrix of 256 rows, known by its seed and never stored.
+/// A projection matrix of 256 rows, represented by its seed and never stored.
 pub(crate) struct Projection(Seed);
 
 impl Projection {
-    /// The matrix of a seed.
+    /// Returns the matrix of a seed.
     #[must_use]
     pub(crate) fn new(seed: Seed) -> Self {
         Self(seed)
     }
 
-    /// The signs of ring elements from `first` on, as planes of bits.
+    /// Returns the signs for ring elements from `first` on, as bit planes.
     fn planes(&self, first: usize) -> Planes {
         let stream = self.0.stream_at((first * ELEMENT_BYTES) as u64);
         Planes(stream, Box::new(Lines([[0; ELEMENT_BYTES / 2]; 2])))
     }
 
-    /// The product of the matrix and `vector`, as integers.
+    /// Returns the product of the matrix and `vector`, as integers.
     #[must_use]
     #[cfg(test)]
     pub(crate) fn project(&self, vector: &[Small], backend: Backend) -> [i64; ROWS] {
@@ -79,7 +79,7 @@ impl Projection {
         image.expect("nothing stops the calling thread")
     }
 
-    /// The product of the matrix from the columns of ring element `first` on and `vector`.
+    /// Returns the product of `vector` and the matrix columns that start at ring element `first`.
     pub(crate) fn project_from(
         &self,
         first: usize,
@@ -90,8 +90,8 @@ impl Projection {
         Ok(images[0])
     }
 
-    /// The images of all blocks of a vector under one copy of the matrix each: the vector is cut
-    /// into pieces of `rank`, and each piece into blocks of `block`, the last of them shorter.
+    /// Returns the images of all blocks of a vector, each under one copy of the matrix. The vector is cut
+    /// into pieces of `rank`, and each piece into blocks of `block`, the last of which is shorter.
     pub(crate) fn project_blocks(
         &self,
         vector: &[Small],
@@ -104,8 +104,8 @@ impl Projection {
         self.project_all(0, &blocks, exec)
     }
 
-    /// The images of the parts of a vector, each of so many elements but the last one, all under the first
-    /// columns of the matrix.
+    /// Returns the images of the parts of a vector, all under the first columns of the matrix. All parts but the
+    /// last have this many elements.
     pub(crate) fn project_parts(
         &self,
         vector: &[Small],
@@ -141,8 +141,8 @@ impl Projection {
         Ok(out)
     }
 
-    /// For each lift and each index the ring element `phi` with `ct(phi s) = <weights, M s>` for
-    /// every `s`, where `M` are the 64 columns of ring element `index`.
+    /// Returns, for each lift and each index, the ring element `phi` with `ct(phi s) = <weights, M s>` for
+    /// every `s`, where `M` is the 64 columns of ring element `index`.
     #[must_use]
     pub(crate) fn collapse(
         &self,
@@ -159,7 +159,7 @@ impl Projection {
 }
 
 impl Projection {
-    /// [`Projection::collapse`] of elements from `first` on as residues, those of all lifts together.
+    /// [`Projection::collapse`] for elements from `first` on, as residues, with the lifts of an element adjacent.
     pub(crate) fn collapse_residues(
         &self,
         first: usize,
@@ -175,8 +175,8 @@ impl Projection {
         });
     }
 
-    /// Adds to each sum what [`Projection::collapse`] gives for its element in each of some runs, each
-    /// lift under its factor. A run has its first element and its factors.
+    /// Adds to each sum the results of [`Projection::collapse`] for its element in each of several runs, each
+    /// lift multiplied by its factor. A run is given by its first element and its factors.
     pub(crate) fn add_collapsed(
         &self,
         runs: &[(usize, &Lifts)],
@@ -193,16 +193,16 @@ impl Projection {
     }
 }
 
-/// A number of each lift.
+/// One number per lift.
 pub(crate) type Lifts = [Ntt; LIFTS];
 
-/// Zeros.
+/// All zeros.
 pub(crate) const NO_LIFTS: Lifts = [const { Ntt::zero() }; LIFTS];
 
-/// The planes of one ring element after another.
+/// The bit planes of successive ring elements.
 struct Planes(Stream, Box<Lines>);
 
-/// Planes on whole lines of the cache: vectors of the stream would else be stored over two.
+/// Bit planes aligned to cache lines; otherwise vectors of the stream would be stored across two.
 #[repr(align(64))]
 struct Lines(SignPlanes);
 
@@ -214,13 +214,13 @@ impl Planes {
     }
 }
 
-/// Elements whose signs are unpacked at a time.
+/// Number of elements whose signs are unpacked at a time.
 const TILE: usize = 16;
 
-/// Tasks of a projection are at most this many.
+/// Maximum number of tasks of a projection.
 const TASKS_MAX: usize = 8;
 
-/// Some places of the images of all blocks.
+/// Some positions of the images of all blocks.
 struct Project<'a> {
     projection: &'a Projection,
     first: usize,
@@ -253,17 +253,17 @@ impl Pass for Project<'_> {
     }
 }
 
-/// Two vectors after each other.
+/// Returns two consecutive vectors.
 #[inline(always)]
 pub(crate) fn two<V: Vector>(row: &[i16; DEGREE], at: usize) -> (V, V) {
     (V::load(&row[at..]), V::load(&row[at + V::LANES..]))
 }
 
-/// Rows whose sums stay in registers.
+/// Number of rows whose sums stay in registers.
 const GROUP: usize = 8;
 
-/// Adds the products of the signs and coefficients of up to [`TILE`] elements. A sum of 32 bits
-/// has at most `16 * 8` terms below `2^15`.
+/// Adds the products of signs and coefficients for up to [`TILE`] elements. A 32-bit sum has at most
+/// `16 * 8` terms below `2^15`.
 #[inline(always)]
 fn add_image<V: Vector>(
     image: &mut [i64; ROWS],
@@ -313,7 +313,7 @@ impl Pass for Collapse<'_> {
     }
 }
 
-/// The same as residues, for sums that are read once.
+/// The same as residues, for sums that are read only once.
 struct CollapseResidues<'a> {
     projection: &'a Projection,
     first: usize,
@@ -351,7 +351,7 @@ struct AddCollapsed<'a> {
     sums: &'a mut [Ntt],
 }
 
-/// Elements of each run at a time: those of eight runs stay near.
+/// Elements of each run processed at a time: those of eight runs stay in the cache.
 const NEAR: usize = 4;
 
 impl Pass for AddCollapsed<'_> {
@@ -379,7 +379,7 @@ impl Pass for AddCollapsed<'_> {
     }
 }
 
-/// The coefficients of the element of 64 columns, before they are reduced: their sums under `X -> X^-1`.
+/// Applies `X -> X^-1` to the sums of 64 columns, which gives the element's coefficients before reduction.
 #[inline(always)]
 fn turned(sums: &[i64; DEGREE]) -> [i64; DEGREE] {
     let mut out = [0; DEGREE];
@@ -392,21 +392,21 @@ fn turned(sums: &[i64; DEGREE]) -> [i64; DEGREE] {
 
 const _: () = assert!(SIGN_LIFTS == LIFTS && SIGN_GROUPS * SIGN_ROWS == ROWS);
 
-/// The expected square of a number of the image of a vector of at most this squared norm: half of the
-/// entries are zero, the others `+-1`.
+/// Returns the expected square of one number of the image of a vector of at most this squared norm. Half of
+/// the entries are zero, the others `+-1`.
 pub(crate) fn image_variance(norm_sq: u128) -> u128 {
     norm_sq / 2
 }
 
-/// The squared norm of images, and the largest number there is if it is beyond: a sum that went round would take
-/// images of any length for short ones.
+/// Returns the squared norm of images, saturating at the largest number. A sum that wrapped around would
+/// accept images of any length as short.
 #[must_use]
 pub(crate) fn image_norm_sq(images: &[[i64; ROWS]]) -> u128 {
     let squares = (images.as_flattened().iter()).map(|&x| u128::from(x.unsigned_abs()).pow(2));
     squares.fold(0, u128::saturating_add)
 }
 
-/// Uniform weights of all lifts.
+/// Draws uniform weights for all lifts.
 #[must_use]
 pub(crate) fn weights(stream: &mut Stream) -> [Weights; LIFTS] {
     let mut bytes = vec![0; LIFTS * ROWS * RESIDUE_BYTES];
@@ -419,7 +419,7 @@ pub(crate) fn weights(stream: &mut Stream) -> [Weights; LIFTS] {
     std::array::from_fn(|_| std::array::from_fn(|_| residues.next().unwrap_or(0)))
 }
 
-/// `<weights, image>` modulo `Q`: what the constant coefficient of a lift must be.
+/// Returns `<weights, image>` modulo `Q`: the required constant coefficient of a lift.
 #[must_use]
 pub(crate) fn weigh(weights: &Weights, image: &[i64; ROWS]) -> u64 {
     let sum: i128 = (weights.iter().zip(image))
@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    /// The signs of a ring element, which all levels unpack equally.
+    /// Unpacks the signs of a ring element, checking that all levels agree.
     fn unpacked(projection: &Projection, index: usize) -> Box<[[i16; DEGREE]; ROWS]> {
         let mut planes = projection.planes(index);
         let planes = planes.next();
@@ -528,7 +528,7 @@ mod tests {
         }
     }
 
-    /// Of numbers as large as the code has them: 256 of their squares are 2^128.
+    /// Uses the largest numbers that the code can hold: 256 of their squares are 2^128.
     #[test]
     fn the_norm_of_long_images_does_not_go_round() {
         let far = [[1 << 60; ROWS]; 2];
@@ -551,7 +551,7 @@ mod tests {
         assert!((3700..4500).contains(&count(1)), "{}", count(1));
     }
 
-    /// The vector of halves: short after a projection by signs alone, long after ours.
+    /// The vector of halves: short after a projection by signs alone, long after this one.
     #[test]
     fn halves_do_not_pass_as_short() {
         let half = centred(Q.div_ceil(2));

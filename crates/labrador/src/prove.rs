@@ -18,11 +18,11 @@ use crate::schedule::{Cut, Level, Tail};
 use crate::transcript::{Stream, Transcript};
 use crate::wire::Sender;
 
-/// A projection is accepted up to this multiple of the bound of the squared norm, which it
-/// reaches on average if the vector is as long as the bound.
+/// A projection is accepted up to this multiple of the bound on the squared norm; a vector that is
+/// as long as the bound reaches it on average.
 pub(crate) const PROJECTION_FACTOR: u128 = 128;
 
-/// Where the prover of a test may lie, see [`crate::adversary`]: nothing is there in a build that is none.
+/// Points where the prover of a test may lie, see [`crate::adversary`]. Expands to nothing outside test builds.
 macro_rules! lie_at {
     ($prover:expr, $step:ident($($held:expr),+)) => {
         #[cfg(test)]
@@ -35,30 +35,30 @@ macro_rules! lie_at {
 }
 pub(crate) use lie_at;
 
-/// What runs through all levels.
+/// State that persists through all levels.
 pub(crate) struct Prover<'a> {
     pub(crate) sender: Sender,
-    /// Who lies for a test.
+    /// The liar of a test.
     #[cfg(test)]
     pub(crate) tamper: &'a mut dyn Tamper,
     pub(crate) exec: Exec<'a>,
-    /// The level at work, from 1.
+    /// The current level, from 1.
     pub(crate) number: usize,
 }
 
-/// What a level sent before its equations are put together.
+/// What a level has sent before its equations are assembled.
 pub(crate) struct Committed {
     /// The digits of `t`.
     pub(crate) v: Vec<Small>,
     pub(crate) openings: Openings,
 }
 
-/// Challenge `index` of a level, given its transcript after the last message before it.
+/// Draws challenge `index` of a level, given its transcript after the last message before it.
 pub(crate) fn draw_challenge(transcript: &Transcript, index: usize) -> Ntt {
     Ntt::from_small_bounded(&challenge(&transcript.seed("challenge", index as u64)), 2)
 }
 
-/// The challenges of a level that is followed by another one.
+/// Draws the challenges of a level that is followed by another one.
 pub(crate) fn draw_challenges(transcript: &Transcript, count: usize, exec: Exec<'_>) -> Vec<Ntt> {
     let drawn = exec.map(count, |i| {
         challenge(&transcript.seed("challenge", i as u64))
@@ -67,7 +67,7 @@ pub(crate) fn draw_challenges(transcript: &Transcript, count: usize, exec: Exec<
 }
 
 impl Prover<'_> {
-    /// Whether a test goes on with what is too long instead of trying again.
+    /// Whether a test continues with values that are too long instead of retrying.
     pub(crate) fn is_forced(&self) -> bool {
         #[cfg(test)]
         return self.tamper.forces(self.number);
@@ -75,12 +75,12 @@ impl Prover<'_> {
         false
     }
 
-    /// Begins a step, unless nobody waits for the proof any more.
+    /// Begins a step, or fails if the proof is no longer needed.
     pub(crate) fn step(&self, name: &'static str) -> Result<(), Stopped> {
         self.exec.step(name)
     }
 
-    /// Begins a step of a level: the first one has names of its own.
+    /// Begins a step of a level; the first level has step names of its own.
     fn step_of_level(&self, first: &'static str, later: &'static str) -> Result<(), Stopped> {
         self.step(if self.number == 1 { first } else { later })
     }
@@ -92,7 +92,7 @@ impl Prover<'_> {
         }
     }
 
-    /// The digits of all elements, element by element.
+    /// Returns the digits of all elements, element by element.
     pub(crate) fn digits(
         &self,
         elements: &[Rq],
@@ -108,8 +108,8 @@ impl Prover<'_> {
         Ok(out)
     }
 
-    /// Sends the first images under a matrix that are at most `factor` times the bound: the images are
-    /// those that `project` computes.
+    /// Computes images with `project` under successive matrices, and sends the first ones that are at most `factor`
+    /// times the bound.
     fn send_projection(
         &mut self,
         bound: u128,
@@ -131,7 +131,7 @@ impl Prover<'_> {
         Err(self.margin("the projection"))
     }
 
-    /// Shows that the witness of a level is short: by images of its blocks under `matrix`, if it has any.
+    /// Shows that the witness of a level is short, by images of its blocks under `matrix` if it has any.
     pub(crate) fn show(
         &mut self,
         level: &Level,
@@ -152,7 +152,7 @@ impl Prover<'_> {
         Ok(Shown::Blocks(images.clone(), matrix, groups))
     }
 
-    /// Shows that a witness of at most this squared norm is short by the images of its parts.
+    /// Shows that a witness of at most this squared norm is short, by the images of its parts.
     fn show_parts(
         &mut self,
         cut: &Cut,
@@ -168,7 +168,7 @@ impl Prover<'_> {
         Ok(Shown::Dense(parts, matrix, images))
     }
 
-    /// Sends the values of the lifts, whose constants are known already, and returns them.
+    /// Sends the values of the lifts, whose constant coefficients are already known, and returns them.
     pub(crate) fn send_lifts(&mut self, mut values: Vec<Rq>, constants: &[u64; LIFTS]) -> Vec<Rq> {
         lie_at!(self, Lifts(&mut values));
         self.sender.elements_without_constant("lifts", &values);
@@ -178,8 +178,8 @@ impl Prover<'_> {
         values
     }
 
-    /// From the commitments of a level to its one remaining equation: the sum of its lifts and of the equations
-    /// of the relation `before`, those of padding among them, each with a short weight of the transcript.
+    /// Processes a level from its commitments to its one remaining equation: the sum of its lifts and of the
+    /// equations of the relation `before`, including those of padding, each with a short weight from the transcript.
     fn aggregate(
         &mut self,
         before: &Folded<'_>,
@@ -213,8 +213,7 @@ impl Prover<'_> {
         Ok(form)
     }
 
-    /// Draws block projections until the images are short enough, and writes those behind the
-    /// pieces.
+    /// Draws block projections until the images are short enough, and writes the images after the pieces.
     fn add_images(&mut self, images: &Images, s: &mut [Small]) -> Result<Projection, ProveError> {
         let before = self.sender.transcript.clone();
         for nonce in 0..=u8::MAX {
@@ -233,8 +232,8 @@ impl Prover<'_> {
         Err(self.margin("the images of the blocks"))
     }
 
-    /// Commits to a witness: if the level has a block projection, to the pieces under it first and to
-    /// their images, which this adds behind them, then.
+    /// Commits to a witness. If the level has a block projection, commits first to the pieces under it, and then to
+    /// their images, which this appends.
     pub(crate) fn commit(
         &mut self,
         keys: &Keys,
@@ -277,7 +276,7 @@ impl Prover<'_> {
         Ok((committed, matrix))
     }
 
-    /// A level behind the first one: from a relation and its cut witness to the relation of the next.
+    /// Processes a level after the first: from a relation and its cut witness to the relation of the next level.
     pub(crate) fn level<'k>(
         &mut self,
         keys: &'k Keys,
@@ -312,7 +311,7 @@ impl Prover<'_> {
         Ok((folded, witness))
     }
 
-    /// Commits to the linear garbage: the commitment, and the digits.
+    /// Commits to the linear garbage; returns the commitment and the digits.
     pub(crate) fn send_garbage(
         &mut self,
         keys: &Keys,
@@ -327,7 +326,7 @@ impl Prover<'_> {
         Ok((u2, h))
     }
 
-    /// The first response within the bound, as digits, and `v` behind it.
+    /// Returns the first response within the bound, as digits, followed by `v`.
     pub(crate) fn respond(
         &mut self,
         level: &Level,
@@ -366,7 +365,7 @@ impl Prover<'_> {
         Some(low)
     }
 
-    /// The last level: everything in clear.
+    /// Processes the last level, sending everything in clear.
     pub(crate) fn tail(
         &mut self,
         keys: &Keys,
@@ -414,8 +413,7 @@ impl Prover<'_> {
         Err(self.margin("the response"))
     }
 
-    /// Folds the pieces one after another and sends the linear garbage of each step before its
-    /// challenge.
+    /// Folds the pieces one after another, sending the linear garbage of each step before its challenge.
     fn fold(&mut self, cut: &Cut, phi: &[Ntt], s_ntt: &[Ntt]) -> Vec<[i64; DEGREE]> {
         let mut z = vec![Ntt::zero(); cut.rank];
         let mut form = vec![Ntt::zero(); cut.rank];
@@ -441,7 +439,7 @@ impl Prover<'_> {
     }
 }
 
-/// `x_ii`, and `x_ij + x_ji` for `i < j`, upper triangle by rows.
+/// Returns `x_ii`, and `x_ij + x_ji` for `i < j`, upper triangle by rows.
 pub(crate) fn cross_sums(cut: &Cut, x: impl Fn(usize, usize) -> Rq) -> Vec<Rq> {
     let sum = |(i, j)| {
         let mut sum = x(i, j);
@@ -453,8 +451,8 @@ pub(crate) fn cross_sums(cut: &Cut, x: impl Fn(usize, usize) -> Rq) -> Vec<Rq> {
     pairs(cut.pieces).map(sum).collect()
 }
 
-/// The witness of a level, with zeros behind its halves of `z` and behind `v`, and where its images
-/// will lie.
+/// Returns the witness of a level, with zeros after its halves of `z`, after `v`, and where its images
+/// will be stored.
 pub(crate) fn cut_witness(cut: &Cut, rank: usize, witness: Vec<Small>) -> Vec<Small> {
     let mut out = vec![Small::ZERO; cut.pieces * cut.rank];
     for (index, element) in witness.into_iter().enumerate() {
@@ -463,7 +461,7 @@ pub(crate) fn cut_witness(cut: &Cut, rank: usize, witness: Vec<Small>) -> Vec<Sm
     out
 }
 
-/// The weights of the lifts.
+/// Draws the weights of the lifts.
 pub(crate) fn draw_weights(stream: &mut Stream) -> [Ntt; LIFTS] {
     std::array::from_fn(|_| Ntt::from_small_bounded(&weight(stream), 2))
 }

@@ -1,5 +1,5 @@
-//! The verifier's one equation of a level. Its linear form is needed under the challenges alone,
-//! so what the projection adds to it is computed where it is summed, and stored nowhere.
+//! The verifier's one equation of a level. Its linear form is needed only under the challenges, so the
+//! projection's contribution is computed where it is summed and never stored.
 
 use std::ops::Range;
 
@@ -16,24 +16,24 @@ use crate::ring::{Ntt, Rq, Scaled, Small, Transforms};
 use crate::schedule::Cut;
 use crate::transcript::Stream;
 
-/// The one equation, its linear form in parts.
+/// The one equation, with its linear form in parts.
 pub(crate) struct Remaining<'a> {
-    /// What shows that the witness is short, under the weights of the lifts.
+    /// The lifts that show that the witness is short, under their weights.
     shown: ShownLifts,
     weights: [Ntt; LIFTS],
-    /// The places that must be zero in order, and their weights.
+    /// The positions that must be zero, in order, and their weights.
     padding: Vec<(usize, Small)>,
-    /// The relation of the level before.
+    /// The relation of the previous level.
     aggregate: Aggregate<'a>,
     pub(crate) rhs: Rq,
 }
 
-/// Places of a task.
+/// Positions per task.
 const PLACES: usize = 32;
 
 impl<'a> Remaining<'a> {
-    /// The sum of the lifts, which have these values, of the equations of the relation `before` and of those of
-    /// padding, each with a short weight of the stream.
+    /// Draws the sum of the lifts, which have these values, of the equations of the relation `before` and of the
+    /// padding equations, each with a short weight from the stream.
     pub(crate) fn draw(
         before: &'a Folded<'a>,
         cut: &Cut,
@@ -57,7 +57,7 @@ impl<'a> Remaining<'a> {
         })
     }
 
-    /// `sum c_i phi_i` over all pieces.
+    /// Returns `sum c_i phi_i` over all pieces.
     pub(crate) fn amortise(
         &self,
         cut: &Cut,
@@ -122,7 +122,7 @@ impl Pass for AddEach<'_> {
     }
 }
 
-/// Adds the weights of padding at some places under a challenge.
+/// Adds the weights of padding at some positions under a challenge.
 struct AddPadding<'a>(&'a Remaining<'a>, Range<usize>, &'a Scaled, &'a mut [Ntt]);
 
 impl Pass for AddPadding<'_> {
@@ -141,12 +141,12 @@ impl Pass for AddPadding<'_> {
     }
 }
 
-/// The columns of the projection of a level under the factors of all pieces.
+/// The columns of a level's projection under the factors of all pieces.
 enum Columns<'a> {
-    /// Of a dense one, made where they are added. The multiples are those of the pieces of a part, under the
-    /// sums over all parts; each list fits one sum of residues.
+    /// Columns of a dense projection, generated where they are added. The multiples are those of the pieces of a
+    /// part, summed over all parts; each list fits one sum of residues.
     Dense(&'a Projection, SignWeights, Vec<Vec<Lifts>>),
-    /// The columns of `J`, as many as a block has places, of all lifts each, and their multiples for each block.
+    /// The columns of `J`, one for each position of a block and for all lifts, and their multiples for each block.
     Blocks(Vec<Ntt>, Vec<Lifts>),
 }
 
@@ -155,8 +155,8 @@ impl<'a> Columns<'a> {
         Ok(match &shown.shown {
             Shown::Dense(parts, matrix, _) => {
                 let rows = shown.weights_of_rows(exec.backend());
-                // Multiples are short if there is one part, and residues else: of their products with the
-                // columns three are the largest sum there is.
+                // Multiples are short if there is one part, and residues otherwise. Of their products with the
+                // columns, a sum can hold at most three.
                 let factors = match parts.count {
                     1 => vec![factors.to_vec()],
                     _ => {
@@ -173,7 +173,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Adds their sums at some places, as far as they fit the sums; what does not is returned.
+    /// Adds the sums at some positions as far as they fit `sums`; the rest is returned.
     fn add(
         &self,
         cut: &Cut,

@@ -1,5 +1,5 @@
-//! The parameters of every level, derived from public bounds alone by integer arithmetic: both
-//! sides run this code, the proof carries none of its results.
+//! The parameters of every level, derived from public bounds alone by integer arithmetic. Both
+//! sides run this code, and the proof carries none of its results.
 
 use thiserror::Error;
 
@@ -12,20 +12,20 @@ mod search;
 
 pub use row::{Cut, Level, Tail};
 
-/// Pieces of a level are at most this many: garbage grows with their square.
+/// Maximum number of pieces of a level: garbage grows with its square.
 pub(crate) const PIECES_MAX: usize = 128;
 
-/// Ring elements of a first witness are at most this many.
+/// Maximum number of ring elements of a first witness.
 pub(crate) const ELEMENTS_MAX: usize = 1 << 21;
 
-/// What is public about a statement and decides every parameter.
+/// The public properties of a statement that decide every parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicBounds {
     /// Vectors of the witness, 1 to `PIECES_MAX`.
     pub(crate) pieces: usize,
-    /// Ring elements of each vector.
+    /// Ring elements per vector.
     pub(crate) rank: usize,
-    /// The bound of the squared norm of all vectors together.
+    /// Bound on the squared norm of all vectors together.
     pub(crate) norm_sq: u128,
     /// The block projection of the first level, whose images are the last of the vectors.
     pub(crate) images: Images,
@@ -39,25 +39,25 @@ pub struct PublicBounds {
     pub(crate) profile: Profile,
 }
 
-/// What makes a proof faster to verify, and longer.
+/// Options that make a proof faster to verify, and longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Projections {
-    /// Levels from the second on with a block projection in place of a dense one.
+    /// Number of levels, from the second on, with a block projection instead of a dense one.
     pub block_levels: usize,
-    /// Parts into which a dense projection divides a witness, at most: a verifier makes a column of the
-    /// matrix once for all of them, and each has an image of its own.
+    /// Maximum number of parts into which a dense projection divides a witness. A verifier generates each matrix
+    /// column once for all of them, and each part has an image of its own.
     pub parts: usize,
 }
 
 impl Projections {
-    /// Those of the smallest proofs.
+    /// The setting of the smallest proofs.
     pub const SMALLEST: Self = Self {
         block_levels: 0,
         parts: 1,
     };
 }
 
-/// Why there are no parameters for a statement.
+/// Reason why there are no parameters for a statement.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParamError {
     /// A statement has too few or too many vectors.
@@ -76,7 +76,7 @@ pub enum ParamError {
     /// the projection, whatever the number of levels.
     #[error("a squared norm of {norm_sq} is too large for the modulus or for 32 rows")]
     Norm {
-        /// The bound of the squared norm.
+        /// The bound on the squared norm.
         norm_sq: u128,
     },
 }
@@ -95,7 +95,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Finds the parameters with the least predicted size.
+    /// Finds the parameters with the smallest predicted size.
     ///
     /// # Errors
     /// If the statement is empty, too large, or not short enough for any parameters.
@@ -114,8 +114,8 @@ impl Schedule {
         })
     }
 
-    /// The longest vector that the inner key commits to, and the longest of the outer keys, in
-    /// ring elements.
+    /// Returns the lengths of the longest vectors that the inner key and the outer keys commit to, in ring
+    /// elements.
     #[must_use]
     pub fn key_lengths(&self) -> (usize, usize) {
         let inner = self.levels.iter().map(|l| l.cut.rank).max().unwrap_or(0);
@@ -123,13 +123,13 @@ impl Schedule {
         (inner.max(self.tail.cut.rank), outer)
     }
 
-    /// Bytes that every proof has at least.
+    /// Returns the minimum size of a proof in bytes.
     #[must_use]
     pub fn least_bytes(&self) -> u64 {
         search::least_bytes(self)
     }
 
-    /// Every number of the schedule, for the transcript.
+    /// Encodes every number of the schedule, for the transcript.
     #[must_use]
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.profile.id()];

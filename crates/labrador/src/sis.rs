@@ -1,14 +1,12 @@
 //! Which commitments bind: the estimate of module-SIS.
 //!
-//! A commitment of `kappa` rows is ring-SIS in degree `64 g`, truncated to `kappa` of its `g` coordinates
-//! unless `kappa = g`. It is reckoned as module-SIS of `64 kappa` integer rows modulo `Q`: no attack is known
-//! that does better on the structure. With root
-//! Hermite factor `delta` lattice reduction finds vectors of norm
-//! `B_kappa = min(2^48, 2^(2 sqrt(64 kappa log2 Q log2 delta)))` (Micciancio and Regev 2009,
-//! section 3), so the commitment binds vectors whose differences are shorter.
-//! `delta(b) = ((b / 2 pi e) (pi b)^(1/b))^(1/(2b-2))` for block size `b` (Chen 2013), and the
-//! core-SVP cost of a block is `2^(0.2925 b)` classical and `2^(0.265 b)` quantum operations
-//! (Albrecht, Gheorghiu, Postlethwaite and Schanck, eprint 2019/1161).
+//! A commitment of `kappa` rows is ring-SIS in degree `64 g`, truncated to `kappa` of its `g` coordinates unless
+//! `kappa = g`. It is estimated as module-SIS with `64 kappa` integer rows modulo `Q`, since no known attack does
+//! better by exploiting the structure. With root Hermite factor `delta`, lattice reduction finds vectors of norm
+//! `B_kappa = min(2^48, 2^(2 sqrt(64 kappa log2 Q log2 delta)))` (Micciancio and Regev 2009, section 3), so the
+//! commitment binds vectors whose differences are shorter. `delta(b) = ((b / 2 pi e) (pi b)^(1/b))^(1/(2b-2))` for
+//! block size `b` (Chen 2013), and the core-SVP cost of a block is `2^(0.2925 b)` classical and `2^(0.265 b)` quantum
+//! operations (Albrecht, Gheorghiu, Postlethwaite and Schanck, eprint 2019/1161).
 
 use crate::key::ROWS_MAX;
 
@@ -20,13 +18,13 @@ pub enum Profile {
     /// As hard as forging Falcon-512: 120 bits classical, 108 quantum; block size 411,
     /// `delta` = 1.003908.
     Falcon,
-    /// What an older implementation calls 128 bits, for comparisons of sizes alone: 99 bits
-    /// classical, 90 quantum; block size 340, `delta` = 1.004452.
+    /// What an older implementation calls 128 bits, only for comparing sizes: 99 bits classical,
+    /// 90 quantum; block size 340, `delta` = 1.004452.
     Peer,
 }
 
 impl Profile {
-    /// Every profile, the default first.
+    /// All profiles, starting with the default.
     pub const ALL: [Self; 3] = [Self::Core128, Self::Falcon, Self::Peer];
 
     /// The name on the command line.
@@ -49,7 +47,7 @@ impl Profile {
         }
     }
 
-    /// The block size of the lattice reduction that breaks a commitment.
+    /// Returns the block size of the lattice reduction that breaks a commitment.
     #[must_use]
     pub fn block_size(self) -> u32 {
         match self {
@@ -59,7 +57,7 @@ impl Profile {
         }
     }
 
-    /// Classical and quantum bits of core-SVP, rounded down.
+    /// Returns the classical and quantum bits of core-SVP, rounded down.
     #[must_use]
     pub fn bits(self) -> (u32, u32) {
         (
@@ -68,8 +66,8 @@ impl Profile {
         )
     }
 
-    /// The least number of rows whose commitment binds vectors with a squared norm of `norm_sq`.
-    /// None if 32 rows do not.
+    /// Returns the smallest number of rows whose commitment binds vectors of squared norm `norm_sq`, or
+    /// None if 32 rows are not enough.
     #[must_use]
     pub(crate) fn rows_for(self, norm_sq: u128) -> Option<usize> {
         let table = match self {

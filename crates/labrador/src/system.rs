@@ -1,4 +1,4 @@
-//! The parameters and keys for statements with the same bounds, and the two sides over them.
+//! The parameters and keys for statements with the same bounds, and the prover and verifier that use them.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ pub struct System {
 }
 
 impl System {
-    /// Derives the parameters and draws the keys, for portable kernels.
+    /// Derives the parameters and draws the keys, for the portable kernels.
     ///
     /// # Errors
-    /// If the bounds have no parameters.
+    /// If no parameters exist for the bounds.
     pub fn new(bounds: &PublicBounds) -> Result<Self, ParamError> {
         Self::on(bounds, Backend::Portable)
     }
@@ -34,7 +34,7 @@ impl System {
     /// The same on a backend.
     ///
     /// # Errors
-    /// If the bounds have no parameters.
+    /// If no parameters exist for the bounds.
     pub(crate) fn on(bounds: &PublicBounds, backend: Backend) -> Result<Self, ParamError> {
         let schedule = Schedule::derive(bounds)?;
         Ok(Self {
@@ -44,8 +44,8 @@ impl System {
         })
     }
 
-    /// A system over keys that are already drawn. The schedule must be the one that follows from
-    /// the bounds, else proofs and verifiers of others do not fit.
+    /// Creates a system over keys that are already drawn. The schedule must be the one that follows from
+    /// the bounds, otherwise proofs and verifiers of other systems do not match.
     ///
     /// # Panics
     /// If the keys do not [serve](Keys::serve) the schedule.
@@ -58,20 +58,20 @@ impl System {
         }
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
-    /// The commitment keys.
+    /// Returns the commitment keys.
     #[must_use]
     pub fn keys(&self) -> &Arc<Keys> {
         &self.keys
     }
 
-    /// Proves a statement. The witness, `s1` and `s2` of the columns one after another, is checked first: there is
-    /// no proof of a false statement.
+    /// Proves a statement. The witness, `s1` and `s2` of the columns one after another, is checked first, so no proof
+    /// of a false statement is made.
     ///
     /// # Errors
     /// If the witness does not satisfy the statement, or a predicted size is exceeded in every
@@ -83,7 +83,7 @@ impl System {
         self.prove_on(statement, witness, self.serial())
     }
 
-    /// Proves as [`System::prove`] does, on kernel and threads of `exec`, whose number does not change
+    /// Proves as [`System::prove`] does, on the kernel and threads of `exec`. The number of threads does not change
     /// the proof.
     ///
     /// # Errors
@@ -102,8 +102,8 @@ impl System {
         self.prove_unchecked_on(statement, witness, exec)
     }
 
-    /// Proves as `System::prove_on` does, without looking at the witness: of one that is wrong there is no
-    /// proof that holds.
+    /// Proves as `System::prove_on` does, without checking the witness. An invalid witness does not yield a valid
+    /// proof.
     ///
     /// # Errors
     /// If a size is exceeded in every attempt, or `exec` is stopped.
@@ -126,7 +126,7 @@ impl System {
         self.prove_by(prover, statement, witness)
     }
 
-    /// The same by a prover that lies.
+    /// The same with a prover that lies.
     #[cfg(test)]
     pub(crate) fn prove_with(
         &self,
@@ -137,7 +137,7 @@ impl System {
         self.prove_without(statement, witness, tamper, None)
     }
 
-    /// The same where a defence is left out.
+    /// The same with a defence left out.
     #[cfg(test)]
     pub(crate) fn prove_without(
         &self,
@@ -157,7 +157,7 @@ impl System {
         self.prove_by(prover, statement, witness)
     }
 
-    /// Verifies where a defence is left out.
+    /// Verifies with a defence left out.
     #[cfg(test)]
     pub(crate) fn verify_without(
         &self,
@@ -171,7 +171,7 @@ impl System {
         self.run(statement, receiver, self.serial())
     }
 
-    /// Proves, and what was absorbed and drawn.
+    /// Proves, and returns what was absorbed and drawn.
     #[cfg(test)]
     pub(crate) fn prove_and_log(
         &self,
@@ -191,7 +191,7 @@ impl System {
         (proof, log)
     }
 
-    /// Verifies, and what was absorbed and drawn.
+    /// Verifies, and returns what was absorbed and drawn.
     #[cfg(test)]
     pub(crate) fn verify_and_log(
         &self,
@@ -225,8 +225,8 @@ impl System {
         Ok(prover.sender.finish())
     }
 
-    /// Rejects what no system has as a proof, by its header and by
-    /// [`crate::PROOF_BYTES_MAX`]: for callers who have yet to derive their parameters.
+    /// Rejects bytes that no system can have as a proof, by the header and by
+    /// [`crate::PROOF_BYTES_MAX`], for callers that have not derived their parameters yet.
     ///
     /// # Errors
     /// [`Reject::Header`] or [`Reject::Length`].
@@ -234,7 +234,7 @@ impl System {
         check_header(Columns::ID, profile, proof)
     }
 
-    /// Rejects what no statement has as its proof, by header and length alone: for callers who
+    /// Rejects bytes that no statement can have as its proof, by header and length alone, for callers that
     /// have work to do before they know their statement.
     ///
     /// # Errors
@@ -254,7 +254,7 @@ impl System {
         self.verify_on(statement, proof, self.serial())
     }
 
-    /// Verifies as [`System::verify`] does, on kernel and threads of `exec`.
+    /// Verifies as [`System::verify`] does, on the kernel and threads of `exec`.
     ///
     /// # Errors
     /// As [`System::verify`], or if `exec` is stopped.
@@ -272,7 +272,7 @@ impl System {
         self.run(statement, receiver, exec)
     }
 
-    /// Verifies without one check: an attack must pass here, or its test shows nothing.
+    /// Verifies without one check: an attack must pass here, otherwise its test shows nothing.
     #[cfg(test)]
     pub(crate) fn verify_weakly(
         &self,
@@ -286,14 +286,14 @@ impl System {
         self.run(statement, receiver, self.serial())
     }
 
-    /// Divides the bound of the witness of a level, counted from 1, which both sides then absorb.
+    /// Divides the bound on the witness of a level, counted from 1, which both sides then absorb.
     #[cfg(test)]
     pub(crate) fn shorten_witness(&mut self, level: usize, divisor: u128) {
         let level = self.schedule.levels.get_mut(level - 1);
         *level.map_or(&mut self.schedule.tail.norm_sq, |level| &mut level.norm_sq) /= divisor;
     }
 
-    /// Divides the bound of the last response, which both sides then absorb.
+    /// Divides the bound on the last response, which both sides then absorb.
     #[cfg(test)]
     pub(crate) fn shorten_tail(&mut self, divisor: u128) {
         self.schedule.tail.norm_sq_out /= divisor;
@@ -317,7 +317,7 @@ impl System {
         })
     }
 
-    /// The calling thread, on the kernel of the keys.
+    /// Runs on the calling thread, with the kernel of the keys.
     fn serial(&self) -> Exec<'static> {
         Exec::new(self.keys.backend, None)
     }

@@ -1,5 +1,5 @@
-//! Whole proofs: completeness, mutations, and provers that lie at one step behind the first level. Those that lie at
-//! the first one are in the tests of [`crate::columns`].
+//! Whole proofs: completeness, mutations, and provers that lie at one step after the first level. Lies at the first
+//! level are covered by the tests of [`crate::columns`].
 
 mod cheating;
 mod complete;
@@ -31,7 +31,7 @@ fn centred(x: i64) -> i16 {
     (residue - if residue > MODULUS / 2 { MODULUS } else { 0 }) as i16
 }
 
-/// `s1 + h s2` modulo `q`.
+/// Returns `s1 + h s2` modulo `q`.
 fn target(h: &[i16], s: &[Small]) -> Vec<i16> {
     let (s1, s2) = s.split_at(s.len() / 2);
     let degree = h.len();
@@ -49,11 +49,11 @@ fn target(h: &[i16], s: &[Small]) -> Vec<i16> {
 }
 
 impl Sample {
-    /// Columns of about three quarters of the norm.
+    /// Creates columns of about three quarters of the norm.
     pub(crate) fn new(name: &str, columns: usize, degree: usize, norm_sq: u64) -> Self {
         let mut stream = Seed::of_name(name).stream();
         let each = 2 * degree / DEGREE;
-        // A uniform coefficient in [-b, b] has a square of b^2 / 3.
+        // The square of a uniform coefficient in [-b, b] is b^2 / 3 on average.
         let bound = ((norm_sq as f64 * 2.2 / (2 * degree) as f64).sqrt() as i64).max(1);
         let mut element = |bound: i64| stream.element().centred().map(|c| c % (bound + 1));
         let witness: Vec<Small> = (0..columns * each)
@@ -74,7 +74,7 @@ impl Sample {
         out
     }
 
-    /// Makes the relation one that the columns satisfy.
+    /// Sets the relation to one that the columns satisfy.
     pub(crate) fn aim(&mut self) {
         let each = 2 * self.degree / DEGREE;
         let columns = self.h.iter().zip(self.witness.chunks_exact(each));
@@ -93,7 +93,7 @@ impl Sample {
     }
 }
 
-/// So many levels behind the first one with blocks, and dense projections in two parts.
+/// Block projections in `block_levels` levels after the first, and dense projections in two parts.
 pub(crate) fn projections(block_levels: usize) -> Projections {
     Projections {
         block_levels,

@@ -1,5 +1,5 @@
-//! The Fiat-Shamir transcript: a state of 32 bytes that absorbs every message, and the streams
-//! that are drawn from it.
+//! The Fiat-Shamir transcript: a 32-byte state that absorbs every message, and the streams drawn
+//! from it.
 
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -7,10 +7,10 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use crate::counter::Counter;
 use crate::ring::{DEGREE, Q, RESIDUE_BYTES, Rq};
 
-/// Bytes of the state. 32, so that a collision costs `2^128`.
+/// Bytes of the state: 32, so that a collision costs `2^128`.
 pub(crate) const STATE_BYTES: usize = 32;
 
-/// The state of both sides. A message is absorbed under its own label, with its length, so two
+/// The state of both sides. A message is absorbed under its own label and with its length, so two
 /// different sequences of messages never hash the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transcript {
@@ -19,17 +19,17 @@ pub(crate) struct Transcript {
     pub(crate) watched: Watched,
 }
 
-/// What was absorbed and drawn, in order: the label, and the state after or before it.
+/// The values absorbed and drawn, in order: the label, and the state after or before it.
 #[cfg(test)]
 pub(crate) type Log = Vec<(String, [u8; STATE_BYTES])>;
 
-/// What tests see and change: nothing of it is there in a build that is none.
+/// State that tests observe and change; absent outside test builds.
 #[cfg(test)]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
     /// The defence whose weights are zero on both sides.
     pub(crate) without: Option<crate::adversary::Defence>,
-    /// What happened to it and its copies.
+    /// Log of it and its copies.
     pub(crate) log: std::sync::Arc<std::sync::Mutex<Log>>,
 }
 
@@ -52,7 +52,7 @@ impl Watched {
     }
 }
 
-/// Whether a test leaves out the weights of a defence, on both sides; never in a build that is none.
+/// Whether a test leaves out the weights of a defence, on both sides; always false outside test builds.
 macro_rules! is_left_out {
     ($from:expr, $defence:ident) => {{
         #[cfg(test)]
@@ -66,7 +66,7 @@ macro_rules! is_left_out {
 pub(crate) use is_left_out;
 
 impl Transcript {
-    /// A transcript of the protocol named by `domain`.
+    /// Creates a transcript of the protocol named by `domain`.
     ///
     /// # Panics
     /// If the name has 255 bytes or more.
@@ -97,7 +97,7 @@ impl Transcript {
         self.watched.note("absorb", label, &self.state);
     }
 
-    /// The seed `SHAKE256(h, 255, len8(label), label, index)` of a stream of this state.
+    /// Returns the seed `SHAKE256(h, 255, len8(label), label, index)` of a stream of this state.
     ///
     /// # Panics
     /// If the label has 255 bytes or more.
@@ -119,7 +119,7 @@ impl Transcript {
         }
     }
 
-    /// The state, for tests that compare both sides after each step.
+    /// Returns the state, for tests that compare both sides after each step.
     #[must_use]
     #[cfg(test)]
     pub(crate) fn state(&self) -> &[u8; STATE_BYTES] {
@@ -141,7 +141,7 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// The seed of a public, fixed stream named `name`.
+    /// Returns the seed of a public, fixed stream named `name`.
     #[must_use]
     pub(crate) fn of_name(name: &str) -> Self {
         let mut hash = Shake256::default();
@@ -155,13 +155,13 @@ impl Seed {
         }
     }
 
-    /// The stream from its first byte.
+    /// Returns the stream from its first byte.
     #[must_use]
     pub(crate) fn stream(&self) -> Stream {
         self.stream_at(0)
     }
 
-    /// The stream from its byte `offset`.
+    /// Returns the stream from byte `offset`.
     #[must_use]
     pub(crate) fn stream_at(&self, offset: u64) -> Stream {
         let (key, counter) = self.bytes.split_at(STATE_BYTES / 2);
@@ -175,7 +175,7 @@ impl Seed {
     }
 }
 
-/// A number of six bytes modulo `Q`.
+/// Reduces a six-byte number modulo `Q`.
 fn reduced(x: u64) -> u64 {
     if x >= Q { x - Q } else { x }
 }
@@ -193,15 +193,15 @@ impl Stream {
         self.counter.fill(out);
     }
 
-    /// The next residue: six bytes, little endian, reduced modulo `Q`. No residue is more likely
-    /// than `2^-47`.
+    /// Draws the next residue: six bytes, little endian, reduced modulo `Q`. No residue has a probability above
+    /// `2^-47`.
     pub(crate) fn residue(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes[..RESIDUE_BYTES]);
         reduced(u64::from_le_bytes(bytes))
     }
 
-    /// The next 64 residues as an element.
+    /// Draws the next 64 residues as an element.
     pub(crate) fn element(&mut self) -> Rq {
         let mut bytes = [0; DEGREE * RESIDUE_BYTES];
         self.fill(&mut bytes);
@@ -223,7 +223,7 @@ pub(crate) struct Bytes {
 }
 
 impl Stream {
-    /// The next bytes one by one.
+    /// Returns a reader of single bytes.
     #[must_use]
     pub(crate) fn bytes(self) -> Bytes {
         Bytes {
@@ -235,7 +235,7 @@ impl Stream {
 }
 
 impl Bytes {
-    /// The next byte.
+    /// Returns the next byte.
     #[inline]
     pub(crate) fn byte(&mut self) -> u8 {
         if self.used == self.buffer.len() {

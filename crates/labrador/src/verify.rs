@@ -1,4 +1,4 @@
-//! The verifier: it derives what the prover derived, and checks the last response.
+//! The verifier: derives what the prover derived, and checks the last response.
 
 use alphorn_exec::Exec;
 
@@ -14,30 +14,30 @@ use crate::ring::{DEGREE, Ntt, Rq, Transforms};
 use crate::schedule::{Cut, Level, Tail};
 use crate::wire::Receiver;
 
-/// Coefficients of the last response must be below this whatever the norm, so that its products
-/// fit the residues. No response within its norm comes near: squared norms of witnesses are below
-/// `2^45`, and the bound of this one is at most 7/4 of such times [`CHALLENGE_NORM_SQ`], below `2^53`.
+/// Coefficients of the last response must be below this whatever the norm, so that its products fit the
+/// residues. A response within its norm is far below: squared norms of witnesses are below `2^45`, and the
+/// bound on this one is at most 7/4 times such a norm times [`CHALLENGE_NORM_SQ`], below `2^53`.
 const RESPONSE_MAX: u64 = 1 << 32;
 
 const _: () = assert!((CHALLENGE_NORM_SQ << 45) * 7 / 4 < (RESPONSE_MAX as u128).pow(2));
 
-/// What runs through all levels.
+/// State that persists through all levels.
 pub(crate) struct Verifier<'a> {
     pub(crate) receiver: Receiver<'a>,
     pub(crate) exec: Exec<'a>,
 }
 
-/// What the tail received before its equation is checked.
+/// What the tail receives before its equation is checked.
 struct Response {
     t: Vec<Ntt>,
-    /// The garbage of each piece: that with the pieces before, and its own.
+    /// Garbage of each piece: with the preceding pieces, and its own.
     h: Vec<(Rq, Rq)>,
     challenges: Vec<Ntt>,
     z: Vec<Ntt>,
 }
 
 impl Verifier<'_> {
-    /// Images that are together at most `factor` times the bound, and their matrix.
+    /// Receives images, whose squared norms sum to at most `factor` times the bound, and derives their matrix.
     fn receive_projection(
         &mut self,
         count: usize,
@@ -58,7 +58,7 @@ impl Verifier<'_> {
         Ok((projection, images))
     }
 
-    /// What shows that the witness of a level is short.
+    /// Receives the data that shows that the witness of a level is short.
     pub(crate) fn shown(
         &mut self,
         level: &Level,
@@ -76,7 +76,7 @@ impl Verifier<'_> {
         Ok(Shown::Blocks(images.clone(), matrix, groups))
     }
 
-    /// The same of a witness in parts.
+    /// The same for a witness in parts.
     fn shown_parts(&mut self, parts: Parts, norm_sq: u128) -> Result<Shown, Reject> {
         let variance = parts.image_variance(norm_sq);
         let (matrix, images) =
@@ -84,7 +84,7 @@ impl Verifier<'_> {
         Ok(Shown::Dense(parts, matrix, images))
     }
 
-    /// From the commitments of a level to its one remaining equation.
+    /// Processes a level from its commitments to its one remaining equation.
     fn aggregate<'e>(
         &mut self,
         before: &'e Folded<'e>,
@@ -104,7 +104,7 @@ impl Verifier<'_> {
         Ok(remaining?)
     }
 
-    /// The commitments of a level, and the matrix of its block projection.
+    /// Receives the commitments of a level and derives the matrix of its block projection.
     pub(crate) fn commitments(
         &mut self,
         level: &Level,
@@ -125,7 +125,7 @@ impl Verifier<'_> {
         Ok((openings, matrix))
     }
 
-    /// The commitment to the linear garbage, and the challenges.
+    /// Receives the commitment to the linear garbage and derives the challenges.
     pub(crate) fn garbage_and_challenges(
         &mut self,
         level: &Level,
@@ -137,7 +137,7 @@ impl Verifier<'_> {
         Ok((u2, challenges))
     }
 
-    /// A level behind the first one: from a relation to that of the next.
+    /// Processes a level after the first: from a relation to the relation of the next level.
     pub(crate) fn level<'k>(
         &mut self,
         keys: &'k Keys,
@@ -161,7 +161,7 @@ impl Verifier<'_> {
         })
     }
 
-    /// The last level and its checks.
+    /// Processes the last level and performs its checks.
     pub(crate) fn tail(
         &mut self,
         keys: &Keys,
@@ -183,7 +183,7 @@ impl Verifier<'_> {
         self.check(keys, tail, &remaining, &response)
     }
 
-    /// The linear garbage with the challenge after each step, and the response.
+    /// Receives the linear garbage, deriving the challenge after each step, and then the response.
     #[allow(clippy::type_complexity)]
     fn receive_response(
         &mut self,

@@ -16,7 +16,7 @@ struct World<const N: usize = DEGREE> {
 }
 
 impl<const N: usize> World<N> {
-    /// `n` signatures of a few keys over two messages.
+    /// Makes `n` signatures of a few keys over two messages.
     fn new(n: usize) -> Self {
         let keys: Vec<SecretKey<N>> = (0..n.min(5) as u64).map(SecretKey::interop).collect();
         let messages = (0..n).map(|i| vec![(i % 2) as u8; 32]).collect::<Vec<_>>();
@@ -66,7 +66,7 @@ fn aggregates_verify<const N: usize>(sizes: &[usize]) {
     }
 }
 
-/// All numbers up to 64 when soaking, and those where pieces change their shape.
+/// All numbers up to 64 in soak tests, and those where pieces change their shape.
 #[test]
 fn aggregates_of_few_and_of_many_verify() {
     if cfg!(feature = "soak") {
@@ -79,7 +79,7 @@ fn aggregates_of_few_and_of_many_verify() {
     }
 }
 
-/// A proof of one degree is none under keys of the other, whatever the number of signatures.
+/// A proof of one degree is not a proof under keys of the other, whatever the number of signatures.
 #[test]
 fn degrees_do_not_mix() {
     let (short, long) = (World::<512>::new(2), World::<1024>::new(2));
@@ -139,7 +139,7 @@ fn everything_is_bound<const N: usize>() {
     assert_eq!(aggregator.verify(&signed[1..], b"c", &proof), Err(count));
 }
 
-/// Whatever is public is bound: any change of it is a rejection.
+/// All public data is bound: any change to it causes a rejection.
 #[test]
 fn everything_public_is_bound() {
     everything_is_bound::<512>();
@@ -196,7 +196,7 @@ fn no_byte_can_change<const N: usize>() {
     }
     for index in sampled(Parameters::of(N).public_key_bytes, 12) {
         let changed = flipped(signed[0].key.bytes(), index);
-        // What is no key at all has no statement.
+        // Bytes that are not a key have no statement.
         if let Ok(key) = PublicKey::from_bytes(Flavour::FnDsa, &changed) {
             let mut other = signed.clone();
             other[0].key = &key;
@@ -205,8 +205,8 @@ fn no_byte_can_change<const N: usize>() {
     }
 }
 
-/// A changed byte of the proof, of a key, a salt, a message or the context is a rejection, wherever
-/// it lies: each byte when soaking, one in so many otherwise.
+/// Changing a byte of the proof, of a key, a salt, a message or the context causes a rejection, wherever
+/// it is: every byte in soak tests, a sample otherwise.
 #[test]
 fn no_byte_of_a_proof_or_of_its_statement_can_change() {
     no_byte_can_change::<512>();
@@ -243,8 +243,8 @@ fn bad_signatures_are_named_before_any_work() {
     );
 }
 
-/// What is no proof is refused by its length or header, before a message is hashed: a verifier that nobody
-/// waits for any more would else have said so.
+/// Bytes that are not a proof are refused by length or header, before a message is hashed. Otherwise a verifier whose
+/// result is no longer needed would have reported that it was stopped.
 #[test]
 fn what_is_no_proof_is_rejected_before_any_work() {
     let world = World::<DEGREE>::new(3);
@@ -267,7 +267,7 @@ fn what_is_no_proof_is_rejected_before_any_work() {
     assert_eq!(verify(&proof), Err(AggregateError::Stopped(Stopped)));
 }
 
-/// A prover that skips admission gets no proof of a signature of another message.
+/// A prover that skips admission gets no proof for a signature of another message.
 #[test]
 fn false_relations_have_no_proof() {
     let aggregator = aggregator(3);
@@ -338,7 +338,7 @@ fn honest_quotients<const N: usize>() {
         assert!(sums.iter().all(|sum| sum % i64::from(MODULUS) == 0));
         let quotients = sums.iter().map(|sum| sum / i64::from(MODULUS));
         let largest = quotients.clone().map(i64::abs).max().expect("numbers");
-        // Of 16 bits with their sign.
+        // Fits 16 bits with its sign.
         assert!(largest < 1 << 14, "degree {N}: {largest}");
         norms.push(quotients.map(|v| (v * v) as f64).sum::<f64>());
     }
@@ -348,7 +348,7 @@ fn honest_quotients<const N: usize>() {
     assert!(longest < 0.9 * bound, "degree {N}: {longest}");
 }
 
-/// Quotients under honest keys are in the mean of both degrees `2^-0.8` of their bound, and none comes near it.
+/// Quotients under honest keys average `2^-0.8` of their bound in both degrees, and none comes near it.
 #[test]
 fn honest_quotients_are_shorter_than_their_bound() {
     honest_quotients::<512>();
@@ -377,7 +377,7 @@ fn numbers_beyond_the_limits_have_no_aggregator() {
     numbers_beyond_the_limits::<1024>();
 }
 
-/// The bytes of a small proof: a change of them is a change of protocol. They depend neither on
+/// The bytes of a small proof: changing them changes the protocol. They depend neither on
 /// threads nor on kernels.
 #[test]
 fn a_small_proof_has_its_pinned_bytes() {
@@ -400,8 +400,8 @@ fn a_small_proof_has_its_pinned_bytes() {
     assert!(pinned.contains(&line), "conformance.toml lacks {line}");
 }
 
-/// A later level may refuse every way to cut what is left of the one before; some number of signatures
-/// would have no parameters then.
+/// A later level may refuse every way to cut the output of the previous one; then some number of signatures
+/// would have no parameters.
 #[test]
 fn every_number_of_signatures_has_parameters() {
     let numbers = (1..32).step_by(6).chain((100..20_480).step_by(1699));
@@ -419,7 +419,7 @@ fn every_number_of_signatures_has_parameters() {
     }
 }
 
-/// The lecture says that no proof over signatures of degree 1024 is wrong with more than `2^-121.2`.
+/// The lecture states that a proof over signatures of degree 1024 is wrong with probability at most `2^-121.2`.
 #[test]
 fn errors_of_degree_1024_are_those_of_the_lecture() {
     let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
@@ -435,8 +435,8 @@ fn errors_of_degree_1024_are_those_of_the_lecture() {
     }
 }
 
-/// Both presets prove the same signatures, where they differ neither accepts the proof of the other, and
-/// a changed byte, salt or context is a rejection in each.
+/// Both presets prove the same signatures. Where they differ, neither accepts the proof of the other, and
+/// a changed byte, salt or context causes a rejection in each.
 #[test]
 fn both_presets_prove_the_same() {
     let few = World::<DEGREE>::new(20);

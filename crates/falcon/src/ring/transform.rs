@@ -1,9 +1,9 @@
-//! The transforms between coefficients and values, two layers at a time: a batch is as large as
-//! half a first-level cache, so each pass over it costs more than the arithmetic of a layer.
+//! The transforms between coefficients and values, two layers at a time: a batch fills half of an L1
+//! cache, so each pass over it costs more than the arithmetic of a layer.
 
 use super::{Polys, Q_INVERSE, ROOTS, barrett, mont_by};
 
-/// A constant of butterflies, and its product with `q^-1`.
+/// A constant of butterflies, together with its product with `q^-1`.
 #[derive(Clone, Copy)]
 struct Zeta {
     value: i16,
@@ -36,13 +36,13 @@ fn turn_back((a, b): (i16, i16), zeta: Zeta) -> (i16, i16) {
     )
 }
 
-/// A reduced representative where `reduce` holds, else the number itself.
+/// Returns a reduced representative if `reduce` is set, otherwise the number itself.
 #[inline(always)]
 fn reduced_if(reduce: bool, a: i16) -> i16 {
     if reduce { barrett(a) } else { a }
 }
 
-/// Splits four blocks of equal length off.
+/// Splits off four blocks of equal length.
 #[inline(always)]
 fn quarters<T>(block: &mut [T]) -> [&mut [T]; 4] {
     let (low, upper) = block.split_at_mut(block.len() / 2);
@@ -59,7 +59,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         self.forward_two(4, true, false);
         self.forward_two(16, false, true);
         self.forward_two(64, false, false);
-        // The ninth layer, the third after a reduction, is the last of degree 512; of degree 1024 one is left.
+        // The ninth layer, the third after a reduction, is the last one for degree 512; for degree 1024 one is left.
         if N == 1024 {
             self.forward_two(256, true, true);
         } else {
@@ -67,7 +67,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// The last layer by itself, and a reduction.
+    /// Applies the last layer on its own, then reduces.
     #[inline(always)]
     fn forward_last(&mut self) {
         for (block, two) in self.0.as_chunks_mut::<2>().0.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// The layer of so many blocks and the next one; reduces after one, after both, or not.
+    /// Applies the layer with this many blocks and the next one; reduces after the first, after both, or not at all.
     #[inline(always)]
     fn forward_two(&mut self, blocks: usize, reduce_first: bool, reduce_second: bool) {
         for (index, block) in self.0.chunks_exact_mut(N / blocks).enumerate() {
@@ -103,14 +103,14 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// `N` times the polynomials from values of at most 6723; below 27,000, since no sum is of more than four
-    /// numbers without a reduction.
+    /// Computes `N` times the polynomials from values of at most 6723. The result is below 27,000, since no sum has
+    /// more than four numbers without a reduction.
     #[inline(always)]
     pub(super) fn inverse_unscaled(&mut self) {
         for blocks in [N / 4, N / 16, N / 64, N / 256] {
             self.inverse_two(blocks);
         }
-        // Two layers are left of degree 1024, one of 512.
+        // Two layers are left for degree 1024, one for 512.
         if N == 1024 {
             self.inverse_two(1);
         } else {
@@ -118,7 +118,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// The last layer by itself, of reduced numbers: at most 12,300.
+    /// Applies the last layer on its own to reduced numbers; the result is at most 12,300.
     #[inline(always)]
     fn inverse_last(&mut self) {
         let zeta = zeta(1);
@@ -130,8 +130,8 @@ impl<const L: usize, const N: usize> Polys<L, N> {
         }
     }
 
-    /// The layer of twice so many blocks and that of so many, and a reduction. The roots of a
-    /// layer, walked backwards, are the negated inverses of its forward roots.
+    /// Applies the layer with twice this many blocks and the layer with this many, then reduces. The roots of a
+    /// layer, traversed backwards, are the negated inverses of its forward roots.
     #[inline(always)]
     fn inverse_two(&mut self, blocks: usize) {
         for (index, block) in self.0.chunks_exact_mut(N / blocks).enumerate() {

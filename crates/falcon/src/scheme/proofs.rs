@@ -1,4 +1,4 @@
-//! Collections as proofs: made and verified on the threads of a lane.
+//! Collections as proofs, made and verified on the threads of a lane.
 
 use std::sync::{Arc, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::Item;
 use crate::aggregate::{AggregateError, Aggregator, Signed, split_salts};
 use crate::registry::EpochKeys;
 
-/// What a proof is bound to beside keys, salts and message: where the signers stand.
+/// Data that a proof is bound to in addition to keys, salts and message: the positions of the signers.
 fn context(statement: &Statement, support: &Support) -> Vec<u8> {
     let mut out = b"alphorn/falcon/group/v1".to_vec();
     out.extend(statement.first.to_le_bytes());
@@ -26,7 +26,7 @@ fn context(statement: &Statement, support: &Support) -> Vec<u8> {
     out
 }
 
-/// The kept aggregator for so many signatures, which is then the last that goes.
+/// Returns the kept aggregator for this many signatures and moves it to the front, so that it is evicted last.
 fn recall(kept: &mut Kept, signatures: usize) -> Option<Arc<Aggregator>> {
     let place = kept.iter().position(|(number, _)| *number == signatures)?;
     let found = kept.remove(place)?;
@@ -34,7 +34,7 @@ fn recall(kept: &mut Kept, signatures: usize) -> Option<Arc<Aggregator>> {
     kept.front().map(|(_, aggregator)| aggregator.clone())
 }
 
-/// What is left of a list without the signers at these places of it, ascending.
+/// Returns a list without the signers at these indices, given in ascending order.
 fn without(
     statement: &Statement,
     from: &Evidence,
@@ -50,7 +50,7 @@ fn without(
     list::aggregate(statement, &kept.collect::<Vec<_>>(), signature_bytes)
 }
 
-/// The part that a signer of a union is from: the first that has it, as [`list::union`] takes it.
+/// Returns the part that a signer of a union comes from: the first that contains it, as in [`list::union`].
 fn part_of(parts: &[Part], union: &Support, signer: usize) -> Option<usize> {
     let (position, _) = union.iter().nth(signer)?;
     parts.iter().position(|part| {
@@ -60,7 +60,7 @@ fn part_of(parts: &[Part], union: &Support, signer: usize) -> Option<usize> {
     })
 }
 
-/// Why there is no proof, where no input is to blame.
+/// Converts the reason why there is no proof if no input is at fault.
 fn refused(error: &AggregateError) -> SchemeError {
     match error {
         AggregateError::Stopped(_)
@@ -75,8 +75,8 @@ fn refused(error: &AggregateError) -> SchemeError {
 }
 
 impl Falcon {
-    /// The aggregator for so many signatures. Those that were asked for last are kept, and all share the
-    /// commitment keys, which are most of their memory.
+    /// Returns the aggregator for this many signatures. The most recently used ones are kept, and all share the
+    /// commitment keys, which take most of the memory.
     pub(super) fn aggregator(&self, signatures: usize) -> Result<Arc<Aggregator>, AggregateError> {
         let Aggregators { keys, kept } = &*self.aggregators;
         let kept = || kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl Falcon {
         });
         let made = Aggregator::with_keys(signatures, self.profile, self.backend, keys)?;
         let mut kept = kept();
-        // Another thread may have made the same meanwhile: two would take the memory of two.
+        // Another thread may have made the same one in the meantime; keeping both would take twice the memory.
         if let Some(known) = recall(&mut kept, signatures) {
             return Ok(known);
         }
@@ -116,7 +116,8 @@ impl Falcon {
         let Some((salts, proof)) = split_salts(self.flavour, keys.len(), rest) else {
             return false;
         };
-        // Before parameters are derived: whoever sends what is no proof should not have that done.
+        // Checked before parameters are derived, so that a sender of bytes that are no proof does not cause that
+        // work.
         let header = System::check_header(self.profile, proof);
         if header.is_err() || !(PROOF_BYTES_MIN..=PROOF_BYTES_MAX).contains(&proof.len()) {
             return false;
@@ -133,8 +134,8 @@ impl Falcon {
         })
     }
 
-    /// The proof of a union of parts, without the signatures that are valid and have no place in a proof:
-    /// whoever makes such a one must not keep the others of a committee from being proven.
+    /// Proves a union of parts, leaving out signatures that are valid but cannot be part of a proof. The maker of
+    /// such a signature must not be able to prevent a proof of the rest of a committee.
     pub(super) fn prove(
         &self,
         keys: &EpochKeys,
@@ -148,7 +149,7 @@ impl Falcon {
         let voted = voted(statement);
         let message = self.flavour.message_of(&voted);
         let mut left = union;
-        // All that must go are named at once, so this is done twice at most.
+        // All signatures to remove are named at once, so this loop runs at most twice.
         loop {
             let signers = signers(keys, statement, &left.support).ok_or_else(malformed)?;
             let signatures = list::split(&left.bytes, signers.len(), each);

@@ -1,4 +1,4 @@
-//! The battery of schemes, and what is Falcon's own.
+//! The battery of scheme tests, and tests specific to Falcon.
 
 use alphorn_types::Validator;
 
@@ -12,7 +12,7 @@ use crate::{DEGREE, MODULUS, Parameters, Preset, SALT_BYTES};
 use alphorn_labrador::KERNELS;
 use std::sync::{Barrier, LazyLock};
 
-/// Most validators that the battery asks for.
+/// Maximum number of validators that the battery requests.
 const VALIDATORS: u32 = 32;
 
 static PUBLIC: LazyLock<[Registry; 3]> = LazyLock::new(|| {
@@ -37,7 +37,7 @@ impl alphorn_scheme::battery::Fixture for Fixed {
     type S = Falcon;
 
     fn scheme(&self) -> Falcon {
-        // The aggregators are shared: no flavour changes them.
+        // The aggregators are shared: they do not depend on the flavour.
         let scheme = SCHEMES[usize::from(self.1 == Collections::Proofs)].clone();
         scheme.with_flavour(self.0)
     }
@@ -133,7 +133,7 @@ fn keys_of_another_flavour_are_refused() {
     }
 }
 
-/// What a collection takes: the salts go, and nothing comes instead.
+/// The size of a collection: the salts disappear, and nothing replaces them.
 #[test]
 fn collections_without_salts_are_shorter_by_the_salts() {
     let bytes = |flavour, n| {
@@ -150,7 +150,7 @@ fn collections_without_salts_are_shorter_by_the_salts() {
     assert!(bytes(Flavour::Slot, 16_384) <= 100_000);
 }
 
-/// A permit that is lost, of something else, or given out before gives no signature without salts.
+/// A permit that is lost, for something else, or given out before yields no signature without salts.
 #[test]
 fn a_lost_or_a_doubled_permit_gives_no_signature() {
     let item = SignItem::new(Validator(0), Role::Vote, [1; 32]);
@@ -176,7 +176,7 @@ fn a_lost_or_a_doubled_permit_gives_no_signature() {
         }
         let first = sign(flavour, vec![Reservation::issue(Slot(1), &item)]);
         assert!(first.is_ok());
-        // A store of XMSS keys gives the last slot out again, since there the signature is the same.
+        // A store of XMSS keys gives the last slot out again, since its signature is the same.
         let again = sign(flavour, vec![Reservation::issue_again(Slot(1), &item)]);
         match flavour {
             Flavour::Slot => assert_eq!(again, refused, "doubled"),
@@ -185,8 +185,8 @@ fn a_lost_or_a_doubled_permit_gives_no_signature() {
     }
 }
 
-/// A salt follows from the key, the message and the secret of the signers: two nodes with one key, or one that
-/// was started again, do not sign on one salt, and a secret signs everything anew.
+/// A salt follows from the key, the message and the secret of the signers. Two nodes with one key, or one that
+/// was restarted, do not sign with the same salt, and a secret makes every signature different.
 #[test]
 fn salts_differ_where_secrets_do() {
     let items = [(Role::Vote, [1; 32]), (Role::Block, [1; 32])];
@@ -218,7 +218,7 @@ fn salts_differ_where_secrets_do() {
             .flatten()
             .map(|signature| &signature[1..=SALT_BYTES]);
         let salts: std::collections::BTreeSet<&[u8]> = salts.collect();
-        // Without a secret there is nothing but key and message, which are the same in both roles.
+        // Without a secret there are only key and message, which are the same in both roles.
         assert_eq!(signed[0][0], signed[0][1]);
         assert_eq!(salts.len(), 2 * all.len() - 1, "{flavour:?}");
         assert_eq!(
@@ -237,7 +237,7 @@ fn salts_differ_where_secrets_do() {
 
 const MESSAGE: [u8; 32] = [1; 32];
 
-/// Eight members of one committee, in the flavour whose targets no key is part of.
+/// Eight members of one committee, in the flavour whose targets do not depend on the key.
 struct Committee {
     scheme: Falcon,
     keys: EpochKeys,
@@ -245,7 +245,7 @@ struct Committee {
 }
 
 impl Committee {
-    /// With keys and signatures of others in some places.
+    /// Creates a committee with foreign keys and signatures at some positions.
     fn new(others: &[(usize, &(PublicKey, Vec<u8>))]) -> Committee {
         let flavour = Flavour::Original;
         let scheme = SCHEMES[1].clone().with_flavour(flavour);
@@ -284,7 +284,7 @@ impl Committee {
         }
     }
 
-    /// A list of four of them.
+    /// Returns a list of four of them.
     fn part(&self, offset: usize) -> Part {
         let signatures = self.signatures[offset..offset + 4].concat();
         let support = Support::from_multiplicities(&[1; 4]).expect("four signers");
@@ -316,19 +316,19 @@ impl Committee {
     }
 }
 
-/// Whoever names a bad input names a part: that of the bad signature, not its place among all signers.
+/// A bad input is reported as a part: the part with the bad signature, not its position among all signers.
 #[test]
 fn a_bad_signature_is_blamed_on_its_part() {
     let mut committee = Committee::new(&[]);
     committee.signatures[6][200] ^= 1;
     let parts = [0, 4].map(|offset| committee.part(offset));
     assert_eq!(committee.combine(&parts), Err(SchemeError::Malformed(1)));
-    // Where parts overlap, the first that has the signature gave it.
+    // Where parts overlap, the signature comes from the first part that has it.
     let parts = [0, 4, 4].map(|offset| committee.part(offset));
     assert_eq!(committee.combine(&parts), Err(SchemeError::Malformed(1)));
 }
 
-/// `a^-1` modulo `q`, for `a` that is not 0; centred.
+/// Returns `a^-1` modulo `q`, for `a` that is not 0; centred.
 fn inverse(a: i16) -> i16 {
     let q = i64::from(MODULUS);
     let power = (0..q - 2).fold(1, |product, _| product * i64::from(a) % q);
@@ -336,7 +336,7 @@ fn inverse(a: i16) -> i16 {
     residue - if residue > q as i16 / 2 { q as i16 } else { 0 }
 }
 
-/// A key that was made for one signature: `s1 = 0`, all of the norm in `s2`, and `h = c / s2`. It verifies
+/// Makes a key for one signature: `s1 = 0`, all of the norm in `s2`, and `h = c / s2`. It verifies
 /// plainly, and its quotients are longer than any honest ones.
 fn made_for_each_other() -> (PublicKey, Vec<u8>) {
     let flavour = Flavour::Original;
@@ -387,7 +387,7 @@ fn made_for_each_other() -> (PublicKey, Vec<u8>) {
     made.expect("most of them are too long")
 }
 
-/// The attack: a plainly valid signature of which there is no proof. It costs its signer the place in the
+/// The attack: a plainly valid signature that cannot be proven. It costs its signer the position in the
 /// collection, and the others nothing.
 #[test]
 fn signatures_that_no_proof_can_have_are_left_out() {
@@ -428,7 +428,7 @@ fn abilities_claim_no_more_than_the_profile_has() {
     }
 }
 
-/// Two threads that ask for a new number at once get one aggregator.
+/// Two threads that request a new number at once get one aggregator.
 #[test]
 fn an_aggregator_is_kept_once() {
     let scheme = Falcon::new(Collections::Proofs, KERNELS.measured());
@@ -447,7 +447,7 @@ fn an_aggregator_is_kept_once() {
     assert_eq!(kept.len(), 1);
 }
 
-/// What is asked for again stays; what nobody asks for goes. The keys of all are the same.
+/// Aggregators that are used again stay, and unused ones are evicted. All have the same keys.
 #[test]
 fn aggregators_that_are_used_stay() {
     let scheme = Falcon::new(Collections::Proofs, KERNELS.measured());
@@ -456,7 +456,7 @@ fn aggregators_that_are_used_stay() {
     assert!(Arc::ptr_eq(first.keys(), other.keys()));
     {
         let mut kept = scheme.aggregators.kept.lock().expect("nothing panicked");
-        // As if so many other numbers had been asked for between the two.
+        // As if this many other numbers had been requested between the two.
         for n in 3..=AGGREGATORS_MAX {
             kept.push_front((n, other.clone()));
         }
@@ -474,8 +474,8 @@ fn aggregators_that_are_used_stay() {
     );
 }
 
-/// The shared keys are long enough for every committee, no proof is shorter than the least, and the errors of
-/// one add up to less than the lecture says.
+/// The shared keys are long enough for every committee, no proof is shorter than the minimum, and the errors of
+/// a proof sum to less than the lecture states.
 #[test]
 fn constants_hold_for_every_committee() {
     let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
@@ -493,7 +493,7 @@ fn constants_hold_for_every_committee() {
                 let least = schedule.least_bytes();
                 assert!(least >= PROOF_BYTES_MIN as u64, "{n}: {least}");
                 let sum = log2_sum(&errors(DEGREE, &schedule));
-                // What the lecture says: two bits below 2^-120 up to 1,000 signatures, 1.3 for all.
+                // The lecture states two bits below 2^-120 up to 1,000 signatures, 1.3 for all.
                 let most = if n <= 1000 { -122.0 } else { -121.3 };
                 assert!(-124.6 < sum && sum < most, "{n}: 2^{sum}");
             }
@@ -501,7 +501,7 @@ fn constants_hold_for_every_committee() {
     }
 }
 
-/// Whoever sends what no proof begins with, or what is shorter than any, has nothing derived for it.
+/// For bytes that do not begin like a proof, or that are shorter than any proof, nothing is derived.
 #[test]
 fn what_is_no_proof_is_refused_before_anything_is_derived() {
     let flavour = Flavour::Original;
@@ -539,7 +539,7 @@ fn what_is_no_proof_is_refused_before_anything_is_derived() {
         (kept(), scheme.aggregators.keys.get().is_some()),
         (0, false)
     );
-    // With the right header and length there is something to derive.
+    // With the right header and length, parameters are derived.
     assert!(!holds(1, &long[..PROOF_BYTES_MIN]));
     assert_eq!((kept(), scheme.aggregators.keys.get().is_some()), (1, true));
 }

@@ -1,4 +1,4 @@
-//! One signature of a target, what two would give away, and signatures against the crate `fn-dsa`.
+//! One signature per target, what two would give away, and signatures against the crate `fn-dsa`.
 
 use alphorn_exec::Backend;
 use alphorn_labrador::KERNELS;
@@ -41,7 +41,7 @@ fn holds<const N: usize>(key: &PublicKey<N>, message: &[u8], signature: &[u8]) -
     verify(&item).is_ok()
 }
 
-/// `s1` and `s2` of a signature that holds.
+/// Returns `s1` and `s2` of a valid signature.
 fn opened(key: &PublicKey, message: &[u8], signature: &[u8]) -> [[i16; DEGREE]; 2] {
     let item = Item {
         key,
@@ -53,7 +53,7 @@ fn opened(key: &PublicKey, message: &[u8], signature: &[u8]) -> [[i16; DEGREE]; 
     [opened.s1, opened.s2]
 }
 
-/// Whether `d1 + d2 h = 0` modulo `q`: whether it is a vector of the key's lattice.
+/// Whether `d1 + d2 h = 0` modulo `q`, that is, whether it is a vector of the key's lattice.
 fn is_in_lattice(key: &PublicKey, [d1, d2]: &[[i16; DEGREE]; 2]) -> bool {
     let (mut sum, mut product, mut h) = (Polys::<1, DEGREE>::zero(), Polys::zero(), Polys::zero());
     sum.load(0, &d1.map(|c| -c));
@@ -108,7 +108,7 @@ fn a_signature_holds<const N: usize>() {
         let again = SlotKey::<N>::from_bytes(key.bytes()).expect("an encoded key");
         assert_eq!(again.public(), key.public());
         assert_eq!(again.sign(permit(5, Role::Vote)), Ok(signature));
-        // The encodings are those of original Falcon, and nothing else is.
+        // The encodings are those of original Falcon, but everything else differs.
         let original = OriginalKey::<N>::interop(i);
         assert_ne!(key.public().bytes(), original.public().bytes());
     }
@@ -120,9 +120,9 @@ fn a_signature_holds_for_its_key_slot_role_and_message_alone() {
     a_signature_holds::<1024>();
 }
 
-/// The attack: a signer without the rule signs one target twice. Both signatures hold, and their
-/// difference is a vector of the key's lattice below `2 beta`, which is what GPV's proof takes for
-/// impossible; what anybody knows without them, `(q, 0)`, is longer.
+/// The attack: a signer that ignores the rule signs one target twice. Both signatures are valid, and their
+/// difference is a vector of the key's lattice below `2 beta`, which GPV's proof assumes to be
+/// impossible. The vector known without them, `(q, 0)`, is longer.
 #[test]
 fn two_signatures_of_one_target_are_a_short_vector_of_the_lattice() {
     let key = SlotKey::interop(1);
@@ -138,7 +138,7 @@ fn two_signatures_of_one_target_are_a_short_vector_of_the_lattice() {
     assert_ne!(norm_sq(&short), 0);
     assert!(norm_sq(&short) <= 4 * Parameters::of(DEGREE).norm_sq_max);
     assert!(norm_sq(&short) < u64::from(MODULUS).pow(2));
-    // Two targets give nothing: their difference is no vector of the lattice.
+    // Two targets give nothing: their difference is not a vector of the lattice.
     let other = signed_bytes(Slot(10), Role::Vote, &MESSAGE);
     let signature = key.preimage(&other, &[b"careless"]);
     let c = opened(key.public(), &other, &signature);
@@ -146,8 +146,8 @@ fn two_signatures_of_one_target_are_a_short_vector_of_the_lattice() {
 }
 
 /// The worse attack: the same seed, and one rounding that came out differently (eprint 2024/1709).
-/// The two signatures differ by a row of the secret basis, and whoever sees both has the key. The
-/// discrepancy is made here by adding that row; what the attacker does uses the signatures alone.
+/// The two signatures differ by a row of the secret basis, so an observer of both has the key. The
+/// discrepancy is produced here by adding that row; the attacker uses only the signatures.
 #[test]
 fn one_rounding_that_differs_gives_the_key_away() {
     let key = SlotKey::interop(2);
@@ -171,8 +171,8 @@ fn one_rounding_that_differs_gives_the_key_away() {
     assert_eq!((row[0], row[1].map(|c| -c)), (*g, *f));
 }
 
-/// The rule: a store gives a slot out once, a permit is one signature, and what a store gives out
-/// again is refused, be it the same message.
+/// The rule: a store gives a slot out once, a permit allows one signature, and a permit given out
+/// again is refused, even for the same message.
 #[test]
 fn exactly_one_signature_of_a_target_leaves() {
     let key = SigningKey::<512>::interop(Flavour::Slot, 3);
@@ -192,8 +192,8 @@ fn exactly_one_signature_of_a_target_leaves() {
         role: Role::Vote,
     };
     assert_eq!(sign(again()), Err(refused));
-    // A flavour with salts has no such rule: a message has a new target with each entropy, and with the same
-    // one the same signature.
+    // A flavour with salts has no such rule: a message has a new target for each entropy, and with the same entropy
+    // the same signature.
     for flavour in [Flavour::FnDsa, Flavour::Original] {
         let key = SigningKey::<512>::interop(flavour, 3);
         let twice = [0, 1].map(|entropy| key.sign(again(), &[entropy; 32]).expect("no rule"));
@@ -202,7 +202,7 @@ fn exactly_one_signature_of_a_target_leaves() {
     }
 }
 
-/// A generator that remembers how much was drawn at a time.
+/// A generator that records how much was drawn at a time.
 struct Remembering(Drawn, Vec<usize>);
 
 impl CryptoRng for Remembering {}
@@ -227,8 +227,8 @@ impl RngCore for Remembering {
     }
 }
 
-/// What the signer of the library must go on to do: it draws one salt, before anything else, and then
-/// a seed for each attempt; so all attempts are of one target.
+/// Behaviour on which we rely in the library's signer: it draws one salt, before anything else, and then
+/// a seed for each attempt, so all attempts have the same target.
 #[test]
 fn the_signer_draws_one_salt_and_a_seed_for_each_attempt() {
     let key = SlotKey::<512>::interop(6);
@@ -248,8 +248,8 @@ fn the_signer_draws_one_salt_and_a_seed_for_each_attempt() {
     }
 }
 
-/// The second line of defence: a store that forgot lets the same target be signed again, and as long as
-/// arithmetic is the same the signature is too.
+/// The second line of defence: a store that forgot allows the same target to be signed again, and as long as
+/// the arithmetic is the same, so is the signature.
 #[test]
 fn a_store_that_forgot_gives_the_same_signature_again() {
     let key = SlotKey::interop(3);
@@ -260,7 +260,7 @@ fn a_store_that_forgot_gives_the_same_signature_again() {
     };
     let first = sign(MemoryWatermark::new(1), MESSAGE);
     assert_eq!(sign(MemoryWatermark::new(1), MESSAGE), first);
-    // Another message of the slot is an equivocation, and another target.
+    // Another message in the slot is an equivocation, and another target.
     let other = sign(MemoryWatermark::new(1), [8; 32]);
     let opened = |message, signature: &[u8]| {
         opened(
@@ -273,8 +273,8 @@ fn a_store_that_forgot_gives_the_same_signature_again() {
     assert!(!is_in_lattice(key.public(), &both));
 }
 
-/// Why the key is in the hash. Where it is not, `-h` is a key for which `(s1, -s2)` is a signature of
-/// the same target: whoever registers it copies each vote of `h` and holds no secret.
+/// Why the key is in the hash. Otherwise `-h` is a key for which `(s1, -s2)` is a signature of
+/// the same target: a validator that registers it copies each vote of `h` and holds no secret.
 #[test]
 fn a_key_made_of_another_has_no_signature() {
     let negated = |key: &PublicKey| {
@@ -300,7 +300,7 @@ fn a_key_made_of_another_has_no_signature() {
     assert!(!holds(&negated(victim.public()), &signed, &copied));
 }
 
-/// What a proof says of signatures of one message.
+/// Returns what a proof states about signatures of one message.
 fn claimed<'a, const N: usize>(keys: &'a [SlotKey<N>], message: &'a [u8]) -> Vec<Signed<'a, N>> {
     let keys = keys.iter().map(SlotKey::public);
     keys.map(|key| Signed {
@@ -311,7 +311,7 @@ fn claimed<'a, const N: usize>(keys: &'a [SlotKey<N>], message: &'a [u8]) -> Vec
     .collect()
 }
 
-/// The vote of each key in slot 5.
+/// Returns the vote of each key in slot 5.
 fn signatures<const N: usize>(keys: &[SlotKey<N>]) -> Vec<Vec<u8>> {
     let sign = |key: &SlotKey<N>| key.sign(permit(5, Role::Vote)).expect("a new permit");
     keys.iter().map(sign).collect()
@@ -366,16 +366,16 @@ fn a_proof_without_salts<const N: usize>() {
     assert_eq!(aggregator.verify(&salted, b"c", &proof), Err(refused));
 }
 
-/// Proofs without salts: only the signatures' existence is on the wire, and each part of what was
-/// signed is bound.
+/// Proofs without salts: only the existence of the signatures is on the wire, and each part of the signed
+/// data is bound.
 #[test]
 fn a_proof_needs_no_salts() {
     a_proof_without_salts::<512>();
     a_proof_without_salts::<1024>();
 }
 
-/// The bytes of a signature and of a small proof: a change of them is a change of protocol. A signature
-/// that differs on some machine is a rounding that does, of which the module's text warns.
+/// The bytes of a signature and of a small proof: changing them changes the protocol. A signature
+/// that differs on some host means that a rounding differs, of which the module's text warns.
 #[test]
 fn a_signature_and_a_small_proof_have_their_pinned_bytes() {
     let keys: Vec<SlotKey> = (0..3).map(SlotKey::interop).collect();
@@ -401,7 +401,7 @@ fn a_signature_and_a_small_proof_have_their_pinned_bytes() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every flip of a bit gets the verdict of the crate `fn-dsa`.
+    /// Every bit flip gets the verdict of the crate `fn-dsa`.
     #[test]
     fn verdicts_of_changed_signatures_agree(byte in 0..SIGNATURE_BYTES, bit in 0..8, s in 0..4u64) {
         let key = SlotKey::<512>::interop(2);

@@ -1,4 +1,4 @@
-//! Vectors of keys and signatures: what the encoders write and what it says, and bytes with one thing wrong each.
+//! Key and signature vectors: the encoders' output and its meaning, and bytes with one defect each.
 
 use super::*;
 use crate::basis::{basis_bytes, numbers, short_bytes};
@@ -12,7 +12,7 @@ use serde_json::json;
 mod writer;
 use writer::{Vectors, with};
 
-/// As files name it.
+/// Returns the name used in files.
 fn name(flavour: Flavour) -> &'static str {
     match flavour {
         Flavour::FnDsa => "fndsa04",
@@ -21,7 +21,7 @@ fn name(flavour: Flavour) -> &'static str {
     }
 }
 
-/// The class of a refusal.
+/// Returns the class of a refusal.
 fn class(error: &DecodeError) -> &'static str {
     match error {
         DecodeError::Length { .. } => "length",
@@ -31,7 +31,7 @@ fn class(error: &DecodeError) -> &'static str {
     }
 }
 
-/// Bytes with one bit of their code changed, in the order of a flavour.
+/// Returns bytes with one bit of their code changed, in the bit order of a flavour.
 fn flipped(flavour: Flavour, bytes: &[u8], bit: usize) -> Vec<u8> {
     let shift = match flavour.is_little_endian() {
         true => bit % 8,
@@ -117,7 +117,7 @@ fn signature(out: &mut Vectors, flavour: Flavour, bytes: &[u8]) {
     }
 }
 
-/// Evidence of two signers: a list, and their salts in front of a proof.
+/// Evidence of two signers: a list, and their salts followed by a proof.
 fn evidence(out: &mut Vectors) {
     let given = json!({"flavour": name(Flavour::FnDsa), "signers": 2});
     let secrets = [3, 4].map(SecretKey::<DEGREE>::interop);

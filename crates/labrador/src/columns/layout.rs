@@ -1,4 +1,4 @@
-//! Where everything lies in the first witness, and the bounds that follow.
+//! The layout of the first witness, and the bounds that follow from it.
 
 use crate::error::StatementError;
 use crate::images::Images;
@@ -6,21 +6,21 @@ use crate::ring::{DEGREE, Q};
 use crate::schedule::{Projections, PublicBounds};
 use crate::sis::Profile;
 
-/// Columns of a statement are at most this many.
+/// Maximum number of columns of a statement.
 pub const COLUMNS_MAX: usize = 20_480;
 
-/// The degree of the polynomials of a relation is at most this.
+/// Maximum degree of the polynomials of a relation.
 pub(crate) const POLYNOMIAL_MAX: usize = 1024;
 
-/// The bound of a column's squared norm is at most this: the roots of its slack fit 16 bits.
+/// Maximum bound on a column's squared norm: the roots of its slack fit 16 bits.
 pub(crate) const COLUMN_NORM_SQ_MAX: u64 = 1 << 28;
 
-/// The degree up to which the bound of the quotients is the same.
+/// Degree up to which the bound on the quotients is constant.
 const QUOTIENT_DEGREE: usize = 512;
 
 /// The squared norm of the quotients `(s1 + h s2 - c) / q` of a column of polynomials of this degree must be
-/// below this: `2^30` up to degree 512, and from there on by the square of the degree, with which that of
-/// honest quotients grows, since there are more of them and each is a sum of more products. A Falcon
+/// below this. It is `2^30` up to degree 512, and from there grows with the square of the degree, as does the norm of
+/// honest quotients, since there are more of them and each is a sum of more products. A Falcon
 /// signature under an honest key has `2^29.2` in degree 512 and `2^31.2` in degree 1024.
 #[must_use]
 pub const fn quotient_norm_sq(degree: usize) -> u64 {
@@ -32,23 +32,23 @@ pub const fn quotient_norm_sq(degree: usize) -> u64 {
     (times * times) << 30
 }
 
-/// The largest absolute value of a quotient: it is written in 16 bits. Up to degree 512 the bound of the norm
-/// implies it; beyond, an honest prover compares each.
+/// Maximum absolute value of a quotient, which is encoded in 16 bits. Up to degree 512 the norm bound
+/// implies it; beyond that, an honest prover checks each quotient.
 pub(crate) const QUOTIENT_MAX: u64 = i16::MAX as u64;
 
-/// Bits of the index of a coefficient.
+/// Bits of a coefficient index.
 pub(crate) const COEFFICIENT_BITS: usize = DEGREE.ilog2() as usize;
 
-/// The rows of a column: `s1`, `s2`, the quotients `v`, and slack, each but the last of `extension`
+/// The rows of a column: `s1`, `s2`, the quotients `v`, and slack, each except the last of `extension`
 /// ring elements. In the witness they are stacked in pieces of `stack` rows, first `s1`, `s2` and the
-/// slack, then from a piece of its own `v`; or each row is divided into `divisions` pieces, of which
-/// number `k` has the columns `k` modulo `divisions`. The images of all blocks follow.
+/// slack, then `v`, which starts a piece of its own. Alternatively each row is divided into `divisions` pieces, where
+/// number `k` has the columns that are `k` modulo `divisions`. The images of all blocks follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) columns: usize,
-    /// Ring elements of a polynomial.
+    /// Ring elements per polynomial.
     pub(crate) extension: usize,
-    /// The bound of the squared norm of `s1` and `s2` together.
+    /// Bound on the squared norm of `s1` and `s2` together.
     pub(crate) norm_sq: u64,
     pub(crate) stack: usize,
     pub(crate) divisions: usize,
@@ -67,9 +67,9 @@ impl Layout {
             return Err(StatementError::ColumnNorm { norm_sq });
         }
         let extension = degree / DEGREE;
-        // Few pieces where commitments and garbage outweigh the witness, short ones where the next
-        // level would be long: thresholds from the predicted sizes for 25 rows. Of the 49 rows of degree 1024
-        // none is divided: it would save no bytes, and each piece costs in the error of the extraction.
+        // Few pieces where commitments and garbage outweigh the witness, short ones where the next level
+        // would be long. The thresholds come from the predicted sizes for 25 rows. None of the 49 rows of degree 1024
+        // is divided: it would save no bytes, and each piece adds to the error of the extraction.
         let (stack, divisions) = match columns {
             0..8 => (2 * extension + 1, 1),
             8..32 => (extension + 1, 1),
@@ -89,58 +89,58 @@ impl Layout {
         })
     }
 
-    /// The bound of the squared norm of the quotients of a column.
+    /// Returns the bound on the squared norm of the quotients of a column.
     pub(crate) fn quotient_norm_sq(&self) -> u64 {
         quotient_norm_sq(DEGREE * self.extension)
     }
 
-    /// Rows of a column.
+    /// Returns the number of rows per column.
     pub(crate) fn rows(&self) -> usize {
         3 * self.extension + 1
     }
 
-    /// Bits of the index of a row.
+    /// Returns the bits of a row index.
     pub(crate) fn row_bits(&self) -> usize {
         self.rows().next_power_of_two().ilog2() as usize
     }
 
-    /// Bits of the index of a column.
+    /// Returns the bits of a column index.
     pub(crate) fn column_bits(&self) -> usize {
         self.columns.next_power_of_two().ilog2() as usize
     }
 
-    /// Whether a row counts for the norm.
+    /// Whether a row counts towards the norm.
     pub(crate) fn is_normed(&self, row: usize) -> bool {
         row < 2 * self.extension || row == 3 * self.extension
     }
 
-    /// The first row of `v`.
+    /// Returns the first row of `v`.
     pub(crate) fn quotient_row(&self) -> usize {
         2 * self.extension
     }
 
-    /// The row of the slack.
+    /// Returns the row of the slack.
     pub(crate) fn slack_row(&self) -> usize {
         3 * self.extension
     }
 
-    /// Ring elements of a piece.
+    /// Returns the ring elements per piece.
     pub(crate) fn rank(&self) -> usize {
         self.stack * self.columns.div_ceil(self.divisions)
     }
 
-    /// Pieces of `s1`, `s2` and the slack, and of `v`.
+    /// Returns the number of pieces of `s1`, `s2` and the slack, and of `v`.
     fn group_pieces(&self) -> [usize; 2] {
         let pieces = |rows: usize| rows.div_ceil(self.stack) * self.divisions;
         [pieces(2 * self.extension + 1), pieces(self.extension)]
     }
 
-    /// Rows of the witness in front of `v`.
+    /// Returns the number of rows of the witness before `v`.
     fn first_rows(&self) -> usize {
         (2 * self.extension + 1).next_multiple_of(self.stack)
     }
 
-    /// Where a row lies in the witness.
+    /// Returns the position of a row in the witness.
     fn position(&self, row: usize) -> usize {
         if row == self.slack_row() {
             2 * self.extension
@@ -151,12 +151,12 @@ impl Layout {
         }
     }
 
-    /// The row at a position, if there is one.
+    /// Returns the row at a position, if there is one.
     fn row_at(&self, position: usize) -> Option<usize> {
         (0..self.rows()).find(|&row| self.position(row) == position)
     }
 
-    /// The place of a row of a column.
+    /// Returns the index in the witness of a row of a column.
     pub(crate) fn place(&self, row: usize, column: usize) -> usize {
         let position = self.position(row);
         if self.divisions == 1 {
@@ -166,14 +166,14 @@ impl Layout {
         piece * self.rank() + column / self.divisions
     }
 
-    /// The row and the part in row `layer` of a piece.
+    /// Returns the row and the part in row `layer` of a piece.
     pub(crate) fn row_of(&self, piece: usize, layer: usize) -> Option<(usize, usize)> {
         let position = piece / self.divisions * self.stack + layer;
         let row = self.row_at(position)?;
         Some((row, piece % self.divisions))
     }
 
-    /// The pieces under the block projection, and where their images lie.
+    /// Returns the pieces under the block projection, and where their images are stored.
     pub(crate) fn images(&self) -> Images {
         let columns = self.columns as u128;
         let norms = [
@@ -187,36 +187,36 @@ impl Layout {
         Images::new(self.rank(), &groups)
     }
 
-    /// Families of linear forms: three of scalars for each row of a piece, three of blocks, one for
-    /// each piece of images.
+    /// Returns the number of families of linear forms: three of scalars for each row of a piece, three of blocks, and
+    /// one for each piece of images.
     pub(crate) fn families(&self) -> usize {
         3 * self.stack + 3 + self.images().image_pieces()
     }
 
-    /// Whether the garbage is that of families. Where rows are stacked there are few pieces, and pairs
-    /// of them are fewer.
+    /// Whether the garbage is that of families. Where rows are stacked there are few pieces, so there are fewer
+    /// pairs of pieces than products with families.
     pub(crate) fn has_families(&self) -> bool {
         self.stack == 1
     }
 
-    /// Norms that are equal modulo `Q` are equal.
+    /// Whether norms that are equal modulo `Q` must be equal.
     pub(super) fn norms_fit(&self) -> bool {
         self.images().extracted_norm_sq(0) + u128::from(self.norm_sq) < u128::from(Q)
     }
 
-    /// The relation `s1 + h s2 - q v = c` holds if it does modulo `Q`, given norms that are exact and
+    /// Whether the relation `s1 + h s2 - q v = c` follows from its validity modulo `Q`, given exact norms and
     /// quotients as short as the projection guarantees.
     pub(super) fn relation_fits(&self, modulus: u64) -> bool {
         let half = u128::from(modulus / 2);
         let degree = (DEGREE * self.extension) as u128;
         let beta = u128::from(self.norm_sq.isqrt()) + 1;
-        // A coefficient of h s2 by Cauchy and Schwarz, one of s1, of c and of q v.
+        // A coefficient of h s2 by Cauchy-Schwarz, and one each of s1, c and q v.
         let product = half * (degree.isqrt() + 1) * beta;
         let quotient = u128::from(modulus) * (self.images().extracted_norm_sq(1).isqrt() + 1);
         2 * (product + beta + half + quotient) < u128::from(Q)
     }
 
-    /// Nothing wraps around `Q`: neither norms, nor the relation, nor images.
+    /// Checks that neither norms, nor the relation, nor images wrap around `Q`.
     pub(crate) fn check_modulus(&self, modulus: u64) -> Result<(), StatementError> {
         if self.norms_fit() && self.relation_fits(modulus) && self.images().are_legal() {
             Ok(())
@@ -227,7 +227,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of the messages of the sumcheck.
+    /// Returns the bytes of the sumcheck messages.
     fn sumcheck_bytes(&self) -> u64 {
         let rounds = 2 * COEFFICIENT_BITS + 3 * (self.row_bits() + self.column_bits());
         18 * (rounds as u64 + 1)
@@ -266,7 +266,7 @@ mod tests {
             let layout = Layout::new(columns, degree, norm_sq).expect("within limits");
             assert!(layout.check_modulus(12_289).is_ok(), "{columns}");
             let images = layout.images();
-            // What the lecture says that is extracted.
+            // What the lecture states about the extracted witness.
             for (group, bound) in [norm_sq, quotient_norm_sq(degree)].into_iter().enumerate() {
                 let factor = if columns == 1 { 36 } else { 34 };
                 let most = factor * columns as u128 * u128::from(bound);

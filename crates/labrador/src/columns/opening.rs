@@ -1,16 +1,16 @@
 //! The lifts of the first level as families of linear forms that all pieces share.
 //!
-//! The value `s(r) = y` in `F` is three equations on constant coefficients, one for each coordinate.
-//! On a place, the form of a coordinate is a sum over `m` of coordinate `m` of `eq(r, column)`, which
-//! all pieces share, times an element that depends on row and coordinate alone: with parts, column `k`
-//! of part `j` has the factors `eq` of the lowest bit and of the others. Blocks share the columns of
-//! `J` under a scalar a block, times a scalar a piece. So with
+//! The value `s(r) = y` in `F` is three equations on constant coefficients, one per coordinate.
+//! At a position, the form of a coordinate is a sum over `m` of coordinate `m` of `eq(r, column)`, which
+//! all pieces share, times an element that depends only on row and coordinate. With parts, column `k`
+//! of part `j` has one factor `eq` for the lowest bit and one for the others. Blocks share the columns of
+//! `J` under a scalar per block, times a scalar per piece. So with
 //!
-//! | family | number | form at a place |
+//! | family | number | form at a position |
 //! |---|---|---|
 //! | scalars | 3 for each row of a piece | coordinate `m` of `eq(r, column)` in this row, 0 in the others |
 //! | blocks | 3 | `e''_(l,b)` times the column of `J` under the weights of lift `l` |
-//! | images | 1 for each piece of images | the forms of all lifts over the digits, and a weight for each of the zeros behind |
+//! | images | 1 for each piece of images | the forms of all lifts over the digits, and a weight per zero after them |
 //!
 //! the form of a piece is a sum of these times elements that both sides compute.
 
@@ -31,7 +31,7 @@ use crate::ring::{DEGREE, Ntt, Rq, Scaled, Small, Transforms, add_mod, mul_mod};
 use crate::schedule::Cut;
 use crate::transcript::{Stream, Transcript, is_left_out};
 
-/// Places of a task.
+/// Positions per task.
 const PLACES: usize = 32;
 
 /// The lifts of the first level.
@@ -39,12 +39,12 @@ pub(super) struct Opening {
     layout: Layout,
     images: Images,
     shown: ShownLifts,
-    /// Of the three equations of the value, for each lift.
+    /// Scalars of the three equations of the value, for each lift.
     scalars: [[u64; COORDINATES]; LIFTS],
-    /// The right sides' constant coefficients.
+    /// The constant coefficients of the right sides.
     pub(super) constants: [u64; LIFTS],
     point: Point,
-    /// Coordinate by coordinate, of all columns of a part.
+    /// Coordinate by coordinate, for all columns of a part.
     columns: [Vec<u64>; COORDINATES],
 }
 
@@ -98,8 +98,8 @@ impl Opening {
         self.images.pieces() + self.images.image_pieces()
     }
 
-    /// For each row of a piece and each piece that has it the factors of its coefficients at the point: what
-    /// the elements of all lifts and families are made of.
+    /// Returns, for each row of a piece and each piece that has it, the factors of its coefficients at the point.
+    /// The elements of all lifts and families are computed from these.
     fn factors(&self) -> Vec<Option<[F; DEGREE]>> {
         let layout = &self.layout;
         let rows = eq_table(&self.point.row);
@@ -116,7 +116,7 @@ impl Opening {
         places.map(factor).collect()
     }
 
-    /// The elements of all scalar families and pieces of one lift, family by family, from
+    /// Returns the elements of all scalar families and pieces of one lift, family by family, from
     /// [`Opening::factors`].
     fn elements(&self, lift: usize, factors: &[Option<[F; DEGREE]>]) -> Vec<Rq> {
         // sum_c scalars[c] (coordinate c of Z^m x) is linear in x.
@@ -139,8 +139,7 @@ impl Opening {
         out
     }
 
-    /// All families as vectors, those of images without theirs: what the prover multiplies the pieces
-    /// by.
+    /// Returns all families except those of images as vectors, which the prover multiplies by the pieces.
     fn vectors(&self, exec: Exec<'_>) -> Result<(Cut, Vec<Ntt>), Stopped> {
         let (layout, backend) = (&self.layout, exec.backend());
         let (rank, count) = (layout.rank(), self.columns[0].len());
@@ -178,14 +177,14 @@ impl Opening {
         Ok((cut, all))
     }
 
-    /// The inner products of all families but those of images with all pieces, family by family.
+    /// Returns the inner products of all families except those of images with all pieces, family by family.
     pub(super) fn products(&self, s: &Pieces<'_>, exec: Exec<'_>) -> Result<Vec<Rq>, Stopped> {
         let (cut, vectors) = self.vectors(exec)?;
         let matrix = Pieces::of_residues(&cut, &vectors).products(s, exec)?;
         Ok(matrix.elements(exec.backend()))
     }
 
-    /// The values of the lifts.
+    /// Returns the values of the lifts.
     pub(super) fn values(
         &self,
         products: &[Rq],
@@ -213,8 +212,8 @@ impl Opening {
         Ok(out)
     }
 
-    /// The families under weights that the stream has next: those of the lifts, which are returned, and of
-    /// the zeros behind the digits.
+    /// Combines the families under the next weights of the stream: the weights of the lifts, which are returned, and
+    /// those of the zeros after the digits.
     pub(super) fn weighted(self, stream: &mut Stream, exec: Exec<'_>) -> Result<Weighted, Stopped> {
         let weights = &draw_weights(stream);
         let pieces = self.pieces();
@@ -255,7 +254,7 @@ impl Opening {
     }
 }
 
-/// `sum_c a_c x_c`: three products below `2^96`.
+/// Returns `sum_c a_c x_c`, a sum of three products below `2^96`.
 fn dot(a: &[u64; COORDINATES], x: &F) -> u64 {
     let terms = a.iter().zip(x.0);
     fold(terms.map(|(&a, x)| u128::from(a) * u128::from(x)).sum())
@@ -264,22 +263,22 @@ fn dot(a: &[u64; COORDINATES], x: &F) -> u64 {
 /// The one equation.
 pub(super) struct Weighted {
     pub(super) shared: Shared,
-    /// The factors of the families, family by family, of all pieces.
+    /// The factors of the families for all pieces, family by family.
     pub(super) coefficients: Vec<Rq>,
-    /// Of the lifts.
+    /// The weights of the lifts.
     pub(super) weights: [Ntt; LIFTS],
 }
 
 /// The families of the one equation.
 pub(super) struct Shared {
     opening: Opening,
-    /// The forms of the images, piece by piece: those of digits, and weights of the zeros behind.
+    /// The forms of the images, piece by piece: those of digits, and the weights of the zeros after them.
     digits: Vec<Ntt>,
     padding: Vec<Small>,
 }
 
 impl Shared {
-    /// The inner products of the families of images with all pieces.
+    /// Returns the inner products of the families of images with all pieces.
     pub(super) fn image_products(
         &self,
         s: &Pieces<'_>,
@@ -297,7 +296,7 @@ impl Shared {
         Ok(forms.products(s, exec)?.elements(exec.backend()))
     }
 
-    /// `sum_i c_i phi_i` of pieces with forms of their own.
+    /// Returns `sum_i c_i phi_i` over pieces with forms of their own.
     pub(super) fn amortised(
         &self,
         coefficients: &[Rq],
@@ -306,7 +305,7 @@ impl Shared {
     ) -> Result<Vec<Rq>, Stopped> {
         let backend = exec.backend();
         let pieces = challenges.len();
-        // The form of a piece of images belongs to this piece alone, with the factor 1.
+        // The form of a piece of images belongs to that piece alone, with factor 1.
         let own = &challenges[self.opening.images.pieces()..];
         let shared = coefficients.len() - own.len() * pieces;
         let sums = coefficients[..shared]
@@ -341,7 +340,7 @@ impl Combine for Shared {
                 })
             })
             .collect();
-        // A task has the same places of all blocks, so that it makes their columns of `J` once and stores few.
+        // A task covers the same positions of all blocks, so it generates their columns of `J` once and stores few.
         let block = opening.images.block();
         let mut out = vec![Rq::ZERO; opening.images.rank];
         let mut tasks: Vec<Vec<&mut [Rq]>> = Vec::new();
@@ -381,15 +380,15 @@ impl Combine for Shared {
     }
 }
 
-/// Adds the forms of all families under their factors, at some places of a block.
+/// Adds the forms of all families under their factors, at some positions of a block.
 struct AddFamilies<'a> {
     shared: &'a Shared,
     scalars: &'a [Ntt],
-    /// The columns of `J` of these places, and their factors in this block.
+    /// The columns of `J` at these positions, and their factors in this block.
     columns: &'a [Lifts],
     factors: &'a Lifts,
     images: &'a [Scaled],
-    /// The first place.
+    /// The first position.
     first: usize,
     sums: &'a mut [Ntt],
 }
@@ -418,8 +417,8 @@ impl Pass for AddFamilies<'_> {
             }
             let scalars = &self.scalars[COORDINATES * (place / count)..];
             let of_columns = columns.iter().zip(self.factors);
-            // Three products of residues and residues are the largest sum there is: all that is added to
-            // it is below 2^96.
+            // Three products of two residues are the largest sum there is room for; everything added to it is
+            // below 2^96.
             sum.add_dot_in::<V>(constants.iter().zip(scalars).chain(of_columns));
             for (k, factor) in self.images.iter().enumerate() {
                 let digit = k * rank + place;

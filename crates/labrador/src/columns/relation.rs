@@ -11,7 +11,7 @@ use crate::lanes::{Fx8, LANES, joined};
 use crate::projection::two;
 use crate::ring::{DEGREE, Ntt, Rq, Small};
 
-/// The public polynomials of all columns: `h` and `c` of each, and `q`.
+/// The public polynomials of all columns: `h` and `c` for each, and `q`.
 #[derive(Clone)]
 pub struct Relation<'a> {
     degree: usize,
@@ -23,23 +23,23 @@ pub struct Relation<'a> {
 /// The targets of all columns.
 #[derive(Clone)]
 pub enum Targets<'a> {
-    /// Of each column its own.
+    /// One for each column.
     Given(Vec<&'a [i16]>),
-    /// Made where they are read, those of a range of columns after each other, as many as there are columns in
-    /// it and each of the degree. A verifier reads each of them once, so that nobody needs to hold all.
+    /// Generated on use. The function returns the targets of a range of columns one after another, exactly one per
+    /// column and each of full degree. A verifier reads each target once, so the whole set need not be in memory.
     Made(&'a (dyn Fn(Range<usize>) -> Vec<i16> + Sync)),
 }
 
-/// Polynomials whose coefficients a task checks.
+/// Polynomials whose coefficients are checked per task.
 const CHECKED: usize = 256;
 
 impl<'a> Relation<'a> {
-    /// For each column a factor `h` and a target `c`, of `degree` coefficients each, centred modulo
-    /// `modulus`, which is odd and below `2^15`; checked on the threads of `exec`.
+    /// Creates a relation with a factor `h` and a target `c` for each column, of `degree` coefficients each, centred
+    /// modulo `modulus`, which is odd and below `2^15`. The numbers are checked on the threads of `exec`.
     ///
     /// # Errors
-    /// If the modulus is not, there are not as many targets as factors, or one is not of the degree or
-    /// not centred.
+    /// If the modulus is even or too large, the numbers of targets and factors differ, or one of them does not have
+    /// this degree or is not centred.
     pub fn new(
         degree: usize,
         modulus: u64,
@@ -52,11 +52,11 @@ impl<'a> Relation<'a> {
         Ok(out)
     }
 
-    /// The same of numbers that are centred because of how the caller made them: they are not read.
+    /// The same for numbers that the caller guarantees to be centred by construction: they are not read.
     ///
     /// # Errors
-    /// Those of [`Relation::new`] but for numbers that are not centred. Targets that are made are not looked
-    /// at.
+    /// Those of [`Relation::new`] except for numbers that are not centred. Targets that are generated are not
+    /// checked.
     pub fn of_centred(
         degree: usize,
         modulus: u64,
@@ -103,7 +103,7 @@ impl<'a> Relation<'a> {
         })
     }
 
-    /// Whether all numbers are centred, but for those that are made.
+    /// Whether all numbers are centred, except for generated ones.
     fn check_residues(&self, exec: Exec<'_>) -> Result<(), StatementError> {
         let half = (self.modulus / 2) as i16;
         let given: &[&[i16]] = match &self.targets {
@@ -114,7 +114,7 @@ impl<'a> Relation<'a> {
         let beyond = exec.map(all.len().div_ceil(CHECKED), |task| {
             let chunk = all.chunks(CHECKED).nth(task).unwrap_or_default();
             let within = chunk.iter().position(|polynomial| {
-                // The least and the greatest of many at once, whatever the processor.
+                // Finds the minimum and the maximum of many at once, on any processor.
                 let ends = (polynomial.iter()).fold((0, 0), |(a, b), &c| (c.min(a), c.max(b)));
                 ends.0 < -half || ends.1 > half
             });
@@ -130,30 +130,30 @@ impl<'a> Relation<'a> {
         Ok(())
     }
 
-    /// Columns.
+    /// Returns the number of columns.
     pub(crate) fn columns(&self) -> usize {
         self.factors.len()
     }
 
-    /// `d`.
+    /// Returns `d`.
     pub(crate) fn degree(&self) -> usize {
         self.degree
     }
 
-    /// `q`.
+    /// Returns `q`.
     pub(crate) fn modulus(&self) -> u64 {
         self.modulus
     }
 
-    /// All `h`.
+    /// Returns all `h`.
     pub(crate) fn factors(&self) -> &[&'a [i16]] {
         &self.factors
     }
 
-    /// What a function makes of `c` of some columns.
+    /// Applies a function to the `c` of some columns.
     ///
     /// # Panics
-    /// If the caller's function does not make as many.
+    /// If the caller's generator returns a different number of them.
     pub(crate) fn with_targets<T>(
         &self,
         columns: Range<usize>,
@@ -171,7 +171,7 @@ impl<'a> Relation<'a> {
     }
 }
 
-/// A polynomial as elements over `X = Y^e`: coefficient `e k + a` is number `k` of element `a`.
+/// Returns a polynomial as elements over `X = Y^e`: coefficient `e k + a` is number `k` of element `a`.
 #[inline(always)]
 fn turned<T: Copy + Default>(from: impl Fn(usize) -> T, e: usize) -> Vec<[T; DEGREE]> {
     let mut out = vec![[T::default(); DEGREE]; e];
@@ -183,22 +183,22 @@ fn turned<T: Copy + Default>(from: impl Fn(usize) -> T, e: usize) -> Vec<[T; DEG
     out
 }
 
-/// `x` for products in `R[Y]/(Y^e - X)`: its elements, and the same times `X`.
+/// A factor `x` of products in `R[Y]/(Y^e - X)`: its elements, and the same times `X`.
 pub(crate) struct Multiplier {
     elements: Vec<Ntt>,
-    /// Times `X`.
+    /// The elements times `X`.
     wrapped: Vec<Ntt>,
 }
 
 impl Multiplier {
-    /// Of elements whose coefficients are at most `bound`.
+    /// Creates one from elements whose coefficients are at most `bound`.
     #[inline(always)]
     fn of_short<V: Vectors>(polynomial: impl Fn(usize) -> i16, e: usize, bound: u16) -> Self {
         let mut out = Self {
             elements: Vec::with_capacity(e),
             wrapped: Vec::with_capacity(e),
         };
-        // No closure has a step of a level: it would not be compiled for its instructions.
+        // No closure contains a step of a level: it would not be compiled for its instructions.
         for element in turned(polynomial, e) {
             let mut turned = element;
             turned.rotate_right(1);
@@ -210,7 +210,7 @@ impl Multiplier {
         out
     }
 
-    /// Of residues modulo `Q`.
+    /// Creates one from residues modulo `Q`.
     fn of_residues(polynomial: impl Fn(usize) -> u64, e: usize) -> Self {
         let mut out = Self {
             elements: Vec::with_capacity(e),
@@ -227,7 +227,7 @@ impl Multiplier {
         out
     }
 
-    /// The product with a polynomial of short elements, element by element.
+    /// Returns the product with a polynomial of short elements, element by element.
     #[inline(always)]
     fn times<V: Vectors>(&self, by: &[Ntt]) -> Vec<Rq> {
         let e = by.len();
@@ -286,8 +286,8 @@ impl FieldMultiplier {
     }
 }
 
-/// `w` with `<u, h s> = <w, s>` for all `s`: the product of `u` and `h(Y^-1)`, eight coefficients side by
-/// side.
+/// Computes `w` with `<u, h s> = <w, s>` for all `s`: the product of `u` and `h(Y^-1)`, eight coefficients side
+/// by side.
 pub(crate) struct Transposed<'a>(pub(crate) &'a FieldMultiplier, pub(crate) &'a [i16]);
 
 impl Pass for Transposed<'_> {
@@ -314,17 +314,17 @@ impl Pass for Transposed<'_> {
     }
 }
 
-/// How far ahead vectors are asked for: memory takes as long as the products of one or two.
+/// How far ahead vectors are prefetched: memory latency equals the products of one or two.
 const AHEAD: usize = 3;
 
-/// Limbs of a coordinate: 12 bits each, the top one signed.
+/// Limbs per coordinate: 12 bits each, the top one signed.
 const LIMBS: usize = 4;
 
-/// A vector over `F` as short numbers, for inner products with vectors of short numbers: coordinate by coordinate,
-/// of each 64 numbers one limb after another.
+/// A vector over `F` as short numbers, for inner products with vectors of short numbers. Stored coordinate by
+/// coordinate, and for every 64 numbers one limb after another.
 pub(crate) struct Limbs(Vec<OfBlock>);
 
-/// On whole lines of the cache: vectors would else be read from two.
+/// Aligned to cache lines; otherwise vectors would be read from two lines.
 #[repr(align(64))]
 struct OfBlock([[i16; DEGREE]; LIMBS]);
 
@@ -343,7 +343,7 @@ impl Limbs {
     }
 }
 
-/// `<x_i, w>` for vectors of centred residues modulo a number below `2^15`.
+/// Computes `<x_i, w>` for vectors of centred residues modulo a number below `2^15`.
 pub(crate) struct InnerProducts<'a>(pub(crate) &'a Limbs, pub(crate) &'a [&'a [i16]]);
 
 impl Pass for InnerProducts<'_> {
@@ -354,7 +354,7 @@ impl Pass for InnerProducts<'_> {
         let Self(limbs, vectors) = self;
         let mut out = Vec::with_capacity(vectors.len());
         for (index, vector) in vectors.iter().enumerate() {
-            // Vectors lie apart, so that no processor would foresee the next one.
+            // Vectors are stored apart, so no processor would predict the next one.
             if let Some(next) = vectors.get(index + AHEAD) {
                 V::prefetch(next);
             }
@@ -373,9 +373,9 @@ impl Pass for InnerProducts<'_> {
     }
 }
 
-/// The inner products with all limbs, which share what is loaded of `x`. Before a total a sum of 32 bits takes 16
-/// products, whatever the vector: 64 / `LANES` of each block, and `LANES` / 4 blocks. None is above
-/// `(2^14 - 1) (2^12 - 1)`, so two sums are at most 2,146,828,320 together, below `2^31`.
+/// Returns the inner products with all limbs, which share the loads of `x`. A 32-bit sum takes 16 products before it
+/// is totalled, whatever the vector: 64 / `LANES` of each block, and `LANES` / 4 blocks. None exceeds
+/// `(2^14 - 1) (2^12 - 1)`, so two sums together are at most 2,146,828,320, below `2^31`.
 #[inline(always)]
 fn inner_products<V: Vector>(x: &[[i16; DEGREE]], w: &[OfBlock]) -> [i64; LIMBS] {
     let mut totals = [0; LIMBS];
@@ -404,7 +404,7 @@ mod tests {
     use super::*;
     use crate::kernel::{Dispatch, KERNELS};
 
-    /// The largest products of one sign, for polynomials of every degree: no sum of 32 bits overflows.
+    /// The largest products of one sign, for polynomials of every degree: no 32-bit sum overflows.
     #[test]
     fn inner_products_of_extreme_numbers_are_exact_on_every_kernel() {
         let (number, limbs) = ((1i16 << 14) - 1, (1i64 << 36) - 1);

@@ -18,7 +18,7 @@ use crate::sis::Profile;
 use crate::transcript::Transcript;
 use crate::verify::Verifier;
 
-/// `N` columns `(s1, s2)` with a squared norm of at most `norm_sq` each, exactly, that satisfy
+/// `N` columns `(s1, s2)`, each with an exact bound of `norm_sq` on its squared norm, that satisfy
 /// `s1 + h s2 = c` modulo `q` with polynomials of their own.
 pub struct Columns<'a> {
     layout: Layout,
@@ -29,14 +29,14 @@ pub struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// The byte of the front end on the wire. Smaller ones were of front ends that are gone.
+    /// The front end's byte on the wire. Smaller values belonged to front ends that have been removed.
     pub(crate) const ID: u8 = 5;
 
-    /// A statement. `context` is absorbed before anything is drawn: it must bind the polynomials of
+    /// Creates a statement. `context` is absorbed before anything is drawn and must bind the polynomials of
     /// the relation.
     ///
     /// # Errors
-    /// If a number is beyond its limit, or norms or the relation might wrap around the modulus.
+    /// If a number exceeds its limit, or norms or the relation might wrap around the modulus.
     pub fn new(
         norm_sq: u64,
         profile: Profile,
@@ -55,11 +55,11 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// The bounds of all statements with these numbers, whatever their relation: what a
-    /// [`crate::System`] is made from.
+    /// Returns the bounds of all statements with these numbers, whatever their relation, from which a
+    /// [`crate::System`] is made.
     ///
     /// # Errors
-    /// If a number is beyond its limit.
+    /// If a number exceeds its limit.
     pub fn bounds_for(
         columns: usize,
         degree: usize,
@@ -70,13 +70,13 @@ impl<'a> Columns<'a> {
         Ok(Layout::new(columns, degree, norm_sq)?.bounds(profile, projections))
     }
 
-    /// What decides the parameters: of other statements with the same numbers too.
+    /// Returns what decides the parameters, which statements with the same numbers share.
     #[must_use]
     pub fn bounds(&self) -> PublicBounds {
         self.layout.bounds(self.profile, self.projections)
     }
 
-    /// Absorbs all of the statement.
+    /// Absorbs the whole statement.
     pub(crate) fn absorb(&self, transcript: &mut Transcript) {
         let layout = &self.layout;
         let numbers = [
@@ -90,10 +90,10 @@ impl<'a> Columns<'a> {
         transcript.absorb("context", &self.context);
     }
 
-    /// Checks a witness plainly: `s1` and `s2` of the columns one after another.
+    /// Checks a witness directly; it holds `s1` and `s2` of the columns one after another.
     ///
     /// # Errors
-    /// The first thing that does not hold, or that `exec` is stopped.
+    /// The first condition that does not hold, or that `exec` is stopped.
     pub(crate) fn check(&self, columns: &[Small], exec: Exec<'_>) -> Result<(), Invalid> {
         let layout = &self.layout;
         let expected = layout.columns * 2 * layout.extension;
@@ -114,7 +114,7 @@ impl<'a> Columns<'a> {
         witness::check(layout, self.relation, columns, exec)
     }
 
-    /// The first level of the prover: the relation that is left and its witness `(z_0 | z_1 | v)`.
+    /// Runs the first level of the prover; returns the remaining relation and its witness `(z_0 | z_1 | v)`.
     ///
     /// # Errors
     /// If quotients of columns are too long, or a predicted size is exceeded in every attempt.
@@ -171,7 +171,7 @@ impl<'a> Columns<'a> {
         Ok((folded, witness))
     }
 
-    /// The first level of the verifier.
+    /// Runs the first level of the verifier.
     ///
     /// # Errors
     /// If a message is malformed or a check of this level fails.
@@ -216,7 +216,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// The linear garbage: inner products of families, or of pairs of pieces.
+    /// Computes the linear garbage: inner products of families, or of pairs of pieces.
     fn garbage(
         &self,
         level: &Level,

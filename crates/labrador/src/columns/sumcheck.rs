@@ -1,11 +1,11 @@
-//! The sumcheck: what both sides draw, the messages, and the verifier's end.
+//! The sumcheck: the randomness of both sides, the messages, and the verifier.
 //!
 //! Over the index `x` of a column, a row and a coefficient, with `s` the multilinear extension of the
-//! rows of all columns, which is zero beyond the last,
+//! rows of all columns, which is zero beyond the last one, it shows
 //!
 //! `sum eq(tau, column) (normed(row) s(x)^2 + xi Phi(x) s(x)) = beta^2 sum eq(tau, i) + xi sum eq(tau, i) <u, c_i>`
 //!
-//! where `u_y = eq(t, y)` and `Phi` is what makes `sum Phi s` the inner product of `u` with
+//! where `u_y = eq(t, y)` and `Phi` is chosen such that `sum Phi s` is the inner product of `u` with
 //! `s1 + h s2 - q v`: `u` on `s1`, `-q u` on `v`, and on `s2` the `w_i` with `<w_i, s> = <u, h_i s>`.
 //! Coefficients are bound first, then rows, then columns, each from the highest bit on.
 
@@ -23,11 +23,11 @@ use crate::ring::DEGREE;
 use crate::transcript::{Transcript, is_left_out};
 use crate::verify::Verifier;
 
-/// What is drawn before the first round.
+/// Randomness drawn before the first round.
 pub(super) struct Drawn {
-    /// For the bits of the index of a column.
+    /// For the bits of a column index.
     pub(super) tau: Vec<F>,
-    /// For the bits of the index of a coefficient of a polynomial.
+    /// For the bits of a coefficient index within a polynomial.
     pub(super) t: Vec<F>,
     /// The weight of the relation.
     pub(super) xi: F,
@@ -57,7 +57,7 @@ impl Drawn {
     }
 }
 
-/// Where the extension of the rows is opened: bit `b` of each index is coordinate `b`.
+/// The point at which the extension of the rows is opened: bit `b` of each index is coordinate `b`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
     pub(super) coefficient: Vec<F>,
@@ -66,7 +66,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// From the challenges of all rounds in order.
+    /// Builds the point from the challenges of all rounds in order.
     pub(super) fn new(layout: &Layout, challenges: &[F]) -> Self {
         let (coefficient, rest) = challenges.split_at(COEFFICIENT_BITS);
         let (row, column) = rest.split_at(layout.row_bits());
@@ -79,7 +79,7 @@ impl Point {
     }
 }
 
-/// Coefficients of a round's polynomial that are sent, beside the linear one: `p(0) + p(1)` is known.
+/// Number of coefficients of a round's polynomial that are sent besides the linear one, as `p(0) + p(1)` is known.
 pub(super) fn sent(round: usize) -> usize {
     if round < COEFFICIENT_BITS { 2 } else { 3 }
 }
@@ -88,7 +88,7 @@ pub(super) fn rounds(layout: &Layout) -> usize {
     COEFFICIENT_BITS + layout.row_bits() + layout.column_bits()
 }
 
-/// `p(r)` from the claim `p(0) + p(1)` and all coefficients but the linear one.
+/// Returns `p(r)`, given the claim `p(0) + p(1)` and all coefficients except the linear one.
 pub(super) fn next_claim(claim: F, sent: &[F], r: F) -> F {
     let higher = sent[1..].iter().fold(F::ZERO, |sum, &c| sum.plus(c));
     let linear = claim.minus(sent[0]).minus(sent[0]).minus(higher);
@@ -100,16 +100,16 @@ pub(super) fn next_claim(claim: F, sent: &[F], r: F) -> F {
     out.plus(linear).times(r).plus(sent[0])
 }
 
-/// The challenge after a round's message.
+/// Draws the challenge after a round's message.
 pub(super) fn challenge(transcript: &Transcript) -> F {
     F::draw(&mut transcript.seed("round", 0).stream())
 }
 
-/// Columns of a task: what is made of them stays near.
+/// Columns per task: the data computed from them stays in the cache.
 const CHUNK: usize = 64;
 const _: () = assert!(CHUNK.is_multiple_of(LANES));
 
-/// `sum_i weights[i] <x_i, w>` over the vectors of so many columns, each range of which `products` multiplies.
+/// Returns `sum_i weights[i] <x_i, w>` over this many vectors, where `products` computes the products for a range.
 fn weighted(
     w: &[F],
     weights: &[Fx8],
@@ -127,7 +127,7 @@ fn weighted(
     Ok(parts.into_iter().fold(F::ZERO, F::plus))
 }
 
-/// The sum that is claimed.
+/// Returns the claimed sum.
 pub(super) fn claim(
     layout: &Layout,
     relation: &Relation<'_>,
@@ -147,7 +147,7 @@ pub(super) fn claim(
     Ok(norms.plus(drawn.xi.times(targets)))
 }
 
-/// `g` with `<h, g> = sum_y E_y w_y` for the `w` of `h`, where `E_y = eq(point, y)`: the product of
+/// Returns `g` with `<h, g> = sum_y E_y w_y` for the `w` of `h`, where `E_y = eq(point, y)`. It is the product of
 /// `u` and `E(Y^-1)`, both of which are products of binomials.
 fn transposed_weights(t: &[F], point: &[F]) -> Vec<F> {
     let degree = 1usize << t.len();
@@ -157,12 +157,12 @@ fn transposed_weights(t: &[F], point: &[F]) -> Vec<F> {
         let rest = F::ONE.minus(p);
         let before = g.clone();
         for (k, out) in g.iter_mut().enumerate() {
-            // Coefficient k takes that of k - step, or of k + step; Y^d = -1.
+            // Coefficient k receives that of k - step, or of k + step; Y^d = -1.
             let (from, wraps) = match negative {
                 false => ((k + degree - step) % degree, k < step),
                 true => ((k + step) % degree, k + step >= degree),
             };
-            // As long as few binomials are multiplied most are zero.
+            // While few binomials have been multiplied, most coefficients are zero.
             if before[from] == F::ZERO && before[k] == F::ZERO {
                 continue;
             }
@@ -182,7 +182,7 @@ fn transposed_weights(t: &[F], point: &[F]) -> Vec<F> {
     g
 }
 
-/// What the last claim must be, given the value of `s` at the point.
+/// Returns the required last claim, given the value of `s` at the point.
 pub(super) fn expected(
     layout: &Layout,
     relation: &Relation<'_>,
@@ -194,7 +194,7 @@ pub(super) fn expected(
     let rows = eq_table(&point.row);
     let normed = (0..layout.rows()).filter(|&row| layout.is_normed(row));
     let normed = normed.fold(F::ZERO, |sum, row| sum.plus(rows[row]));
-    // The lower bits of a row lead into a polynomial, the upper ones say into which.
+    // The lower bits of a row select within a polynomial, the upper ones select the polynomial.
     let (low, high) = point.row.split_at(layout.extension.ilog2() as usize);
     let which = eq_table(high);
     let within: Vec<F> = point.coefficient.iter().chain(low).copied().collect();
@@ -226,7 +226,7 @@ pub(super) fn receive(
     Ok(chunks.filter_map(|&x| F::from_canonical(x)).collect())
 }
 
-/// The verifier's end: the point, and the value that `s` must have there.
+/// The verifier's side: returns the point, and the value that `s` must have there.
 pub(super) fn verify(
     layout: &Layout,
     relation: &Relation<'_>,

@@ -1,14 +1,14 @@
-//! The prover's end of the sumcheck.
+//! The prover's side of the sumcheck.
 //!
 //! | rounds | over | table |
 //! |---|---|---|
 //! | 3 upper bits of a coefficient | sums over all columns, from the numbers themselves | bilinear forms of 8 by 8 |
-//! | 3 lower bits | columns, rows | 8 elements of `F` a row |
-//! | bits of the row | rows, columns | one element a row |
+//! | 3 lower bits | columns, rows | 8 elements of `F` per row |
+//! | bits of the row | rows, columns | one element per row |
 //! | bits of the column | columns | one element |
 //!
-//! From the lower bits on, eight columns stand side by side. A table of the lower bits belongs to the
-//! columns of a task, so that it stays in the cache of its processor while it is read and bound.
+//! From the lower bits on, eight columns are processed side by side. A table of the lower bits belongs to the
+//! columns of a task, so that it stays in the cache of its core while it is read and bound.
 
 use std::borrow::Cow;
 
@@ -23,23 +23,23 @@ use crate::lanes::{Fx8, LANES, eq_lanes, joined};
 use crate::prove::{Prover, lie_at};
 use crate::ring::{DEGREE, Small};
 
-/// Blocks of a row, and coefficients of a block: the upper and the lower bits of a coefficient.
+/// Blocks per row, and coefficients per block: the upper and the lower bits of a coefficient.
 const BLOCKS: usize = 8;
 const WIDTH: usize = DEGREE / BLOCKS;
 const _: () = assert!(WIDTH == LANES, "a block is eight coefficients side by side");
 
-/// A bilinear form of blocks: the rounds of upper bits.
+/// A bilinear form of blocks, for the rounds of the upper bits.
 type Bilinear = Vec<Vec<F>>;
 
 /// The sums of products of short numbers and the halves of elements of `F`: for each half of each
-/// coordinate those of all coefficients.
+/// coordinate, those of all coefficients.
 type Halves = [Vec<i64>; 2 * COORDINATES];
 
-/// What one task sums of its columns.
+/// What one task sums over its columns.
 struct Moments {
-    /// `eq(tau, i) (sum s[a] s[b] + xi sum w[a] s2[b])` over the blocks `a`, `b`: all `b` side by side.
+    /// `eq(tau, i) (sum s[a] s[b] + xi sum w[a] s2[b])` over the blocks `a`, `b`, with all `b` side by side.
     square: [Fx8; BLOCKS],
-    /// `sum eq(tau, i) s1_i`, and the same of `v`.
+    /// `sum eq(tau, i) s1_i`, and the same for `v`.
     sums: [Halves; 2],
     /// The `w_i` of the columns, eight coefficients side by side.
     products: Vec<Fx8>,
@@ -80,7 +80,7 @@ impl Pass for OfColumns<'_> {
         let normed: Vec<usize> = (0..layout.rows())
             .filter(|&row| layout.is_normed(row))
             .collect();
-        // Rows with blocks below each other, and as factors; `w` as factors, by block and row.
+        // Rows transposed, with blocks one below another, and rows as factors; `w` as factors, by block and row.
         let mut turned: Vec<Square> = vec![[[0; SQUARE]; SQUARE]; normed.len()];
         let mut factors = vec![[[0; SQUARE]; SQUARE]; normed.len()];
         let mut of_w = vec![[[0; LANES]; 2 * COORDINATES]; BLOCKS * e];
@@ -130,21 +130,21 @@ impl Pass for OfColumns<'_> {
     }
 }
 
-/// The tables of the lower bits over the columns of a task: for each eight columns and each row as many
-/// elements as coefficients are left.
+/// The tables of the lower bits over the columns of a task: for every eight columns and each row, one element
+/// per remaining coefficient.
 struct Lower {
     s: Vec<Fx8>,
-    /// The same of the `w_i`.
+    /// The same for the `w_i`.
     w: Vec<Fx8>,
 }
 
-/// The tables of some columns after the upper bits are bound.
+/// Computes the tables of some columns after the upper bits are bound.
 struct Bind<'a> {
     layout: &'a Layout,
     s: &'a [Small],
-    /// Of these columns alone, see [`Moments::products`].
+    /// For these columns only, see [`Moments::products`].
     w: &'a [Fx8],
-    /// For each block its weight.
+    /// The weight of each block.
     blocks: &'a [F],
     columns: std::ops::Range<usize>,
 }
@@ -197,7 +197,7 @@ fn turn(from: &Fx8, lane: usize, to: &mut [Fx8]) {
     }
 }
 
-/// Rows of 64 elements with their upper bits bound.
+/// Returns rows of 64 elements with their upper bits bound.
 fn bound(rows: &[F], blocks: &[F]) -> Vec<F> {
     let of_row = |row: &[F; DEGREE]| -> [F; WIDTH] {
         std::array::from_fn(|k| {
@@ -211,7 +211,7 @@ fn bound(rows: &[F], blocks: &[F]) -> Vec<F> {
     rows.flat_map(of_row).collect()
 }
 
-/// `x_0 + r (x_1 - x_0)` for the lower and the upper half of each `width` elements.
+/// Returns `x_0 + r (x_1 - x_0)` for the lower and the upper half of each `width` elements.
 fn folded(table: &[F], width: usize, r: F) -> Vec<F> {
     let half = width / 2;
     let mut out = Vec::with_capacity(table.len() / 2);
@@ -223,7 +223,7 @@ fn folded(table: &[F], width: usize, r: F) -> Vec<F> {
     out
 }
 
-/// Of a table of the lower bits, the coefficients of 1 and of `t^2`, summed over its columns.
+/// Computes the coefficients of 1 and of `t^2` for a table of the lower bits, summed over its columns.
 struct Ends<'a> {
     layout: &'a Layout,
     modulus: F,
@@ -232,7 +232,7 @@ struct Ends<'a> {
     /// `u`, row by row, with as many coefficients as the tables.
     u: &'a [F],
     width: usize,
-    /// Of the columns.
+    /// The weights of the columns.
     weights: &'a [Fx8],
 }
 
@@ -282,7 +282,7 @@ impl Pass for Ends<'_> {
     }
 }
 
-/// Binds the highest of the bits that are left of each `width` elements, in place.
+/// Binds the highest remaining bit of each `width` elements, in place.
 struct Fold<'a> {
     table: &'a mut Vec<Fx8>,
     width: usize,
@@ -298,7 +298,7 @@ impl Pass for Fold<'_> {
         let count = self.table.len() / self.width;
         for row in 0..count {
             for k in 0..half {
-                // Never behind what is still to be read.
+                // Writes never overtake reads.
                 let at = row * self.width + k;
                 let (low, high) = (self.table[at], self.table[at + half]);
                 self.table[row * half + k] = low.plus(&r.times::<V>(&high.minus(&low)));
@@ -308,7 +308,7 @@ impl Pass for Fold<'_> {
     }
 }
 
-/// `x_0 + r (x_1 - x_0)`, place by place.
+/// Computes `x_0 + r (x_1 - x_0)` elementwise.
 struct Mix<'a> {
     ends: [&'a [Fx8]; 2],
     r: F,
@@ -353,7 +353,7 @@ impl Parts<F> {
     }
 }
 
-/// The [`Parts`] of some places: their weights, and both ends of `s` and of `phi`.
+/// Computes the [`Parts`] of some positions from their weights, and both ends of `s` and of `phi`.
 struct Sums<'a> {
     weights: &'a [Fx8],
     s: [&'a [Fx8]; 2],
@@ -397,7 +397,7 @@ impl Pass for Sums<'_> {
     }
 }
 
-/// Both halves of a table over `2 half` columns.
+/// Returns both halves of a table over `2 half` columns.
 fn ends(table: &[Fx8], half: usize) -> [Cow<'_, [Fx8]>; 2] {
     if half >= LANES {
         let (low, high) = table.split_at(half / LANES);
@@ -406,7 +406,7 @@ fn ends(table: &[Fx8], half: usize) -> [Cow<'_, [Fx8]>; 2] {
     [0, half].map(|first| Cow::Owned(vec![table[0].part(first, half)]))
 }
 
-/// A table with its highest bit bound, from its halves.
+/// Returns a table with its highest bit bound, given its halves.
 fn mixed(ends: [&[Fx8]; 2], r: F, exec: Exec<'_>) -> Result<Vec<Fx8>, Stopped> {
     let mut out = vec![Fx8::ZERO; ends[0].len()];
     exec.try_fill(&mut out, CHUNK, |task, out| {
@@ -417,17 +417,17 @@ fn mixed(ends: [&[Fx8]; 2], r: F, exec: Exec<'_>) -> Result<Vec<Fx8>, Stopped> {
     Ok(out)
 }
 
-/// Places of a task.
+/// Positions per task.
 const CHUNK: usize = 256;
 
-/// The rounds of the prover, which sends each polynomial.
+/// The rounds of the prover, each of which sends its polynomial.
 struct Rounds<'p, 'a> {
     prover: &'p mut Prover<'a>,
     challenges: Vec<F>,
 }
 
 impl Rounds<'_, '_> {
-    /// Sends the coefficients but the linear one.
+    /// Sends all coefficients except the linear one.
     fn send(&mut self, mut coefficients: Vec<F>) -> F {
         lie_at!(self.prover, Round(&mut coefficients));
         let flat: Vec<u64> = coefficients.iter().flat_map(|c| c.0).collect();
@@ -437,7 +437,7 @@ impl Rounds<'_, '_> {
         r
     }
 
-    /// The upper bits of a coefficient.
+    /// Runs the rounds of the upper bits of a coefficient.
     fn upper(&mut self, mut square: Bilinear) {
         while square.len() > 1 {
             let half = square.len() / 2;
@@ -462,7 +462,7 @@ impl Rounds<'_, '_> {
         }
     }
 
-    /// The lower bits: leaves one coefficient in the tables of all tasks, and of `u`.
+    /// Runs the rounds of the lower bits, which leave one coefficient in the tables of all tasks and of `u`.
     fn lower(
         &mut self,
         layout: &Layout,
@@ -501,7 +501,7 @@ impl Rounds<'_, '_> {
         Ok(())
     }
 
-    /// The bits of the row, of tables whose upper index is the row.
+    /// Runs the rounds of the row bits on tables whose upper index is the row.
     fn rows(
         &mut self,
         drawn: &Drawn,
@@ -542,7 +542,7 @@ impl Rounds<'_, '_> {
         Ok((normed[0], [s, phi]))
     }
 
-    /// The bits of the column; the value of `s` at the end.
+    /// Runs the rounds of the column bits; returns the value of `s` at the end.
     fn columns(
         &mut self,
         drawn: &Drawn,
@@ -581,7 +581,7 @@ impl Rounds<'_, '_> {
     }
 }
 
-/// Tables whose upper index is the row, of those of the tasks.
+/// Rearranges the tables of the tasks into tables whose upper index is the row.
 fn by_rows(
     layout: &Layout,
     modulus: F,
@@ -595,7 +595,7 @@ fn by_rows(
     for (which, out) in out.iter_mut().enumerate() {
         let mut table = vec![Fx8::ZERO; eights << layout.row_bits()];
         exec.try_fill(&mut table, eights, |row, table| {
-            // Where `Phi` is the same for all columns it is so beyond the last one too.
+            // Where `Phi` is the same for all columns, it is the same beyond the last column too.
             match (which, row / e) {
                 (1, 0) => table.fill(Fx8::splat(u[row])),
                 (1, 2) => table.fill(Fx8::splat(F::ZERO.minus(modulus.times(u[row - 2 * e])))),
@@ -618,7 +618,7 @@ fn by_rows(
     Ok(out)
 }
 
-/// The prover's end: the point, and the value of `s` there, which this sends.
+/// The prover's side: returns the point, and the value of `s` there, which it sends.
 pub(super) fn prove(
     layout: &Layout,
     relation: &Relation<'_>,
@@ -684,8 +684,8 @@ pub(super) fn prove(
     Ok((Point::new(layout, &challenges), value[0]))
 }
 
-/// The bilinear form of all columns: what the tasks have, and the rows on which `Phi` is the same for
-/// all columns.
+/// Returns the bilinear form of all columns, from the results of the tasks and the rows on which `Phi` is the same
+/// for all columns.
 fn whole_square(parts: &[Moments], u: &[F], modulus: F, xi: F) -> Bilinear {
     let mut out = vec![vec![F::ZERO; BLOCKS]; BLOCKS];
     let mut sums = [vec![F::ZERO; u.len()], vec![F::ZERO; u.len()]];

@@ -31,7 +31,7 @@ fn every_level_satisfies_its_relation_by_definition() {
     }
 }
 
-/// Rows of which each is divided into two pieces.
+/// Rows that are each divided into two pieces.
 #[test]
 fn proofs_of_divided_rows_verify() {
     let sample = Sample::new("divided rows", 6145, 64, 40_000);
@@ -70,8 +70,8 @@ fn proofs_of_many_shapes_verify() {
     }
 }
 
-/// Witnesses at the edges: all energy in one coefficient, none at all, the same in all columns, one embedding of
-/// the ring alone in every element.
+/// Extreme witnesses: all energy in one coefficient, none at all, the same in all columns, only one embedding of
+/// the ring in every element.
 #[test]
 fn no_honest_witness_fails_whatever_its_shape() {
     let mut one = Small::ZERO;
@@ -130,14 +130,14 @@ fn false_witnesses_are_refused_by_name() {
     let mut wrong = sample.witness.clone();
     wrong[4].0[0] -= wrong[4].0[0].signum();
     assert_eq!(refused(&sample, &wrong), Invalid::Relation { column: 2 });
-    // A factor and a column that were made for each other: every product counts the same way.
+    // A factor and a column made for each other: every product has the same sign.
     sample.norm_sq = 1 << 28;
     for long in [1, 4] {
         sample.h[long] = vec![6144; DEGREE];
         sample.witness[2 * long + 1] = Small([2047; DEGREE]);
     }
     sample.aim();
-    // All of them are named at once.
+    // All of them are reported at once.
     assert!(matches!(
         refused(&sample, &sample.witness),
         Invalid::Quotients {
@@ -149,13 +149,13 @@ fn false_witnesses_are_refused_by_name() {
     ));
 }
 
-/// A quotient that does not fit 16 bits, whose column is within the bound of the norm: in degree 1024 alone there
-/// is one.
+/// A quotient that does not fit 16 bits in a column within the norm bound, which is possible only in degree
+/// 1024.
 #[test]
 fn quotients_beyond_16_bits_are_refused_whatever_their_norm() {
     let degree = 16 * DEGREE;
     let mut sample = Sample::new("one long quotient", 3, degree, 70_265_242);
-    // Each product of one coefficient of `h s2` is positive, those of the others have any sign.
+    // All products for one coefficient of `h s2` are positive; those for the others have any sign.
     let size = |h: i16| if h < 0 { -66 } else { 66 };
     let h: Vec<i16> = sample.h[1].iter().map(|h| 6144 * h.signum()).collect();
     let s2: Vec<i16> = (0..degree)
@@ -191,8 +191,8 @@ fn quotients_beyond_16_bits_are_refused_whatever_their_norm() {
 
 #[test]
 fn statements_that_may_wrap_are_refused() {
-    // With the largest modulus and polynomials of any degree all columns and norms hold: the relation
-    // stays below 2^43. So each condition is tried at what it would take.
+    // With the largest modulus and polynomials of any degree all columns and norms are fine: the relation
+    // stays below 2^43. So each condition is tried with the numbers it would take to violate it.
     let h = [0i16; DEGREE];
     let polynomials = || vec![&h[..]; 1];
     let serial = Exec::serial();
@@ -223,7 +223,7 @@ fn statements_that_may_wrap_are_refused() {
     let falcon_1024 = layout(layout::COLUMNS_MAX, 16, 70_265_242);
     let long = layout(1 << 24, 1, layout::COLUMN_NORM_SQ_MAX);
     let large = layout(1, 1, 1);
-    // Slack alone, without any norm: what is left are the images of quotients.
+    // Slack only, without any norm: what remains is the images of quotients.
     let many = layout(3 << 41, 0, 0);
     for (layout, modulus, fits) in [
         (falcon, 12_289, [true, true, true]),
@@ -242,7 +242,7 @@ fn statements_that_may_wrap_are_refused() {
     }
 }
 
-/// An attack: what the prover lies about, and how the verifier finds out.
+/// An attack: what the prover lies about, and how the verifier detects it.
 struct Attack {
     defence: Defence,
     lie: fn(&layout::Layout, &Images, Step<'_>),
@@ -250,7 +250,8 @@ struct Attack {
 }
 
 impl Attack {
-    /// A prover that lies at a level with these images is refused, unless both sides leave out the defence.
+    /// Asserts that a prover that lies at a level with these images is refused, unless both sides leave out the
+    /// defence.
     fn is_stopped_alone(
         &self,
         system: &System,
@@ -287,7 +288,7 @@ fn add_one(elements: &mut [Rq]) {
     elements[0].add(&Rq::constant(1));
 }
 
-/// Each lie of the first level breaks the equations of one defence and no other.
+/// Each lie at the first level breaks the equations of one defence and no other.
 fn attacks() -> Vec<Attack> {
     let attack = |defence, lie, reject| Attack {
         defence,
@@ -296,7 +297,7 @@ fn attacks() -> Vec<Attack> {
     };
     let equations = Reject::Equations;
     vec![
-        // Other rows are committed to than those of the sumcheck, which are the witness.
+        // Commits to rows other than those of the sumcheck, which are the witness.
         attack(
             Defence::Value,
             |_, _, step| match step {
@@ -369,7 +370,7 @@ fn attacks() -> Vec<Attack> {
             },
             equations.clone(),
         ),
-        // The value of a lift is in (5) alone.
+        // The value of a lift appears only in (5).
         attack(
             Defence::Sum,
             |_, _, step| {
@@ -383,7 +384,7 @@ fn attacks() -> Vec<Attack> {
             },
             equations.clone(),
         ),
-        // The form of the images counts in (5) for their own piece alone.
+        // The form of the images counts in (5) only for their own piece.
         attack(
             Defence::Families,
             |layout, _, step| {
@@ -398,11 +399,11 @@ fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// An attack is accepted by a pair of prover and verifier that leave out its defence, and by nobody
-/// else.
+/// An attack is accepted by a prover and verifier that both leave out its defence, and by no other
+/// pair.
 #[test]
 fn each_defence_stops_its_attack_alone() {
-    // Rows are not stacked, so there are families; the images leave padding behind.
+    // Rows are not stacked, so there are families; the images are followed by padding.
     let sample = Sample::new("attacks", 1540, DEGREE, 40_000);
     let relation = sample.relation();
     let statement = statement(&sample, &relation, 0);
@@ -415,7 +416,7 @@ fn each_defence_stops_its_attack_alone() {
     }
 }
 
-/// The same for what is wrong with the witness itself.
+/// The same for defects of the witness itself.
 #[test]
 fn false_statements_need_the_defence_that_is_left_out() {
     let mut sample = Sample::new("statements", 5, 2 * DEGREE, 90_000);
@@ -443,7 +444,7 @@ fn false_statements_need_the_defence_that_is_left_out() {
 }
 
 /// The end of the sumcheck is a check of its own: a wrong claim in a round fails there and nowhere else, since
-/// the opening follows the value. A wrong value behind the ten rounds fails there, and would fail at the
+/// the opening follows the value. A wrong value after the ten rounds fails there, and would fail at the
 /// opening.
 #[test]
 fn the_end_of_the_sumcheck_is_checked() {

@@ -1,4 +1,4 @@
-//! The prover's rows: slack and quotients.
+//! The prover's additional rows: slack and quotients.
 
 use alphorn_exec::Exec;
 
@@ -8,8 +8,8 @@ use crate::error::Invalid;
 use crate::kernel::Dispatch;
 use crate::ring::{DEGREE, Small};
 
-/// The slack of a column: squares whose sum is exactly `rest`. The greatest square below what is
-/// left leaves at most twice its root, so eight squares suffice below `4 * 10^13`.
+/// Returns the slack of a column: squares whose sum is exactly `rest`. Subtracting the largest square
+/// leaves at most twice its root, so eight squares suffice below `4 * 10^13`.
 pub(super) fn slack(rest: u64) -> Small {
     let mut out = Small::ZERO;
     let mut left = rest;
@@ -21,22 +21,22 @@ pub(super) fn slack(rest: u64) -> Small {
     out
 }
 
-/// Columns of a task.
+/// Columns per task.
 const CHUNK: usize = 64;
 
-/// Quotients that are no larger, times a modulus below `2^15`, are below `2^63`.
+/// Maximum of a quotient: times a modulus below `2^15`, it stays below `2^63`.
 const LARGEST: i64 = 1 << 48;
 
-/// The inverse of an odd number modulo `2^64`.
+/// Returns the inverse of an odd number modulo `2^64`.
 fn inverse(q: u64) -> u64 {
-    // Each step doubles the bits that are right, of which an odd number has three.
+    // Each step doubles the number of correct bits, which is three at first for an odd number.
     (0..5).fold(q, |x, _| {
         x.wrapping_mul(2u64.wrapping_sub(q.wrapping_mul(x)))
     })
 }
 
-/// The quotients `(s1 + h s2 - c) / q` of a column, rounded where the relation is false, and whether it
-/// holds.
+/// Returns the quotients `(s1 + h s2 - c) / q` of a column, rounded where the relation is false, and whether
+/// it holds.
 fn quotients(
     relation: &Relation<'_>,
     column: usize,
@@ -57,7 +57,7 @@ fn quotients(
     for ((product, s1), target) in product.as_chunks::<DEGREE>().0.iter().zip(s1).zip(targets) {
         for ((product, &s1), &target) in product.iter().zip(&s1.0).zip(target) {
             let sum = i64::from(s1) + product - i64::from(target);
-            // What is a multiple of q modulo 2^64, by a number so small, is one.
+            // A multiple of q modulo 2^64 by a number this small is a multiple over the integers.
             let quotient = sum.wrapping_mul(inverse);
             let is_multiple = (-LARGEST..=LARGEST).contains(&quotient);
             exact &= is_multiple;
@@ -92,7 +92,7 @@ pub(super) fn check(
     }
 }
 
-/// Names all columns whose quotients are too long: a caller that leaves them out need not ask again.
+/// Names all columns whose quotients are too long, so that a caller that leaves them out need not check again.
 fn check_quotients<'q>(
     layout: &Layout,
     quotients: impl Iterator<Item = &'q Vec<i64>>,
@@ -117,10 +117,10 @@ fn check_quotients<'q>(
     })
 }
 
-/// All rows of the witness, from the columns one after another.
+/// Returns all rows of the witness, given the columns one after another.
 ///
 /// # Errors
-/// All columns whose quotients are too long, or that nobody waits any more.
+/// Reports all columns whose quotients are too long, or that the work was stopped.
 pub(super) fn rows(
     layout: &Layout,
     relation: &Relation<'_>,
@@ -145,7 +145,7 @@ pub(super) fn rows(
             s[layout.place(row, i)] = element.clone();
         }
         for (k, quotients) in quotients.as_chunks::<DEGREE>().0.iter().enumerate() {
-            // Each fits, as was checked.
+            // Each fits, as checked before.
             s[layout.place(layout.quotient_row() + k, i)] = Small(quotients.map(|v| v as i16));
         }
         // A prover that did not check its witness gets no slack for a column that is too long.

@@ -1,7 +1,7 @@
-//! Thirty-two blocks of AES side by side.
+//! Thirty-two AES blocks side by side.
 //!
-//! The crates `aes` and `ctr` take four times as long for the 4 kB of an element: keys and states pass
-//! through memory between their closures.
+//! The crates `aes` and `ctr` take four times as long for the 4 kB of an element, since keys and states
+//! pass through memory between their closures.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -16,7 +16,7 @@ const VECTOR_BYTES: usize = 4 * BLOCK_BYTES;
 /// Vectors side by side.
 const VECTORS: usize = 8;
 
-/// Rounds with a key of 128 bits, and the key before them.
+/// Number of round keys: the rounds with a 128-bit key, and the initial key addition.
 const KEYS: usize = 11;
 
 /// A key, and the counter of the first block.
@@ -28,7 +28,7 @@ pub(super) struct Wide {
 }
 
 impl Wide {
-    /// None where the processor lacks the instructions.
+    /// Returns None if the processor lacks the instructions.
     pub(super) fn new(key: &[u8; BLOCK_BYTES], first: &[u8; BLOCK_BYTES]) -> Option<Self> {
         let witness = Avx512Vaes::detect()?;
         let first = u128::from_be_bytes(*first);
@@ -41,15 +41,15 @@ impl Wide {
         })
     }
 
-    /// Overwrites whole blocks with those of the stream from number `block` on. False, and nothing is
-    /// written, if the lower half of the counter overflows on the way.
+    /// Overwrites whole blocks with those of the stream from number `block` on. Returns false, and writes
+    /// nothing, if the lower half of the counter would overflow.
     ///
     /// # Panics
-    /// If the bytes are no whole blocks.
+    /// If the length is not a multiple of a block.
     #[must_use]
     pub(super) fn fill(&self, block: u64, out: &mut [u8]) -> bool {
         assert!(out.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
-        // Vectors of the end may count further than their blocks.
+        // The vectors at the end may count past their blocks.
         let blocks = out.len().div_ceil(VECTOR_BYTES) as u64 * 4;
         let first = self.low.checked_add(block);
         let Some(first) = first.filter(|first| first.checked_add(blocks).is_some()) else {
@@ -67,7 +67,7 @@ fn fill(_: Avx512Vaes, wide: &Wide, first: u64, out: &mut [u8]) {
     unsafe { enter(wide, first, out) }
 }
 
-/// The keys of all rounds (FIPS 197, section 5.2).
+/// Expands the key for all rounds (FIPS 197, section 5.2).
 #[target_feature(enable = "aes")]
 fn expand(key: &[u8; BLOCK_BYTES]) -> [__m128i; KEYS] {
     // SAFETY: a key is 16 bytes; the load needs no alignment.
@@ -76,7 +76,7 @@ fn expand(key: &[u8; BLOCK_BYTES]) -> [__m128i; KEYS] {
         ($($number:literal $constant:literal),*) => {$(
             let before = keys[$number - 1];
             let word = _mm_shuffle_epi32::<0xff>(_mm_aeskeygenassist_si128::<$constant>(before));
-            // Each word is the sum of all words before it.
+            // Each word is the XOR of all words before it.
             let two = _mm_xor_si128(before, _mm_slli_si128::<4>(before));
             let four = _mm_xor_si128(two, _mm_slli_si128::<8>(two));
             keys[$number] = _mm_xor_si128(four, word);
@@ -93,7 +93,7 @@ fn enter(wide: &Wide, first: u64, out: &mut [u8]) {
     for (all, &key) in keys.iter_mut().zip(&wide.keys) {
         *all = _mm512_broadcast_i32x4(key);
     }
-    // Counters of four blocks as numbers, and the order of bytes that makes them big endian.
+    // Counters of four blocks as numbers, and the byte order that makes them big endian.
     let high = wide.high as i64;
     let low = |k: u64| first.wrapping_add(k) as i64;
     let mut counters = _mm512_set_epi64(low(3), high, low(2), high, low(1), high, low(0), high);
@@ -140,7 +140,7 @@ mod tests {
     use aes::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
     use ctr::Ctr128BE;
 
-    /// All lengths up to three rounds of vectors, from any block on, and over the ends of both halves of the
+    /// All lengths up to three rounds of vectors, starting at any block, and across the ends of both halves of the
     /// counter.
     #[test]
     fn the_stream_is_that_of_the_crate() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::kernel::KERNELS;
 use crate::transcript::Seed;
 
-/// Whole pieces, none twice and none left out, in no more parts than were asked for.
+/// The parts contain whole pieces, none twice and none missing, and are no more than requested.
 #[test]
 fn parts_have_all_pieces() {
     let of = |pieces, count_max| {
@@ -15,7 +15,7 @@ fn parts_have_all_pieces() {
     assert_eq!(found, [(1, 1), (3, 2), (2, 2), (1, 3), (3, 1)]);
 }
 
-/// By all numbers of blocks that there are.
+/// Compares with all possible numbers of blocks.
 #[test]
 fn blocks_have_the_length_with_the_fewest_columns() {
     for (rank, pieces) in [
@@ -53,7 +53,7 @@ impl World {
         Self { images, s }
     }
 
-    /// The witness with the digits of its images under a matrix.
+    /// Returns the witness with the digits of its images under a matrix.
     fn under(&self, matrix: &Projection, exec: Exec<'_>) -> Vec<Small> {
         let Self { images, s } = self;
         let blocks = matrix.project_blocks(s, images.rank, images.block, exec);
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// The numbers of the argument: with others it would be another one, and all bounds would move with them.
+/// The numbers of the argument: with others the argument would differ, and all bounds would move with them.
 #[test]
 fn an_image_is_accepted_up_to_160_times_and_shows_a_28th() {
     let group = Group {
@@ -81,7 +81,7 @@ fn an_image_is_accepted_up_to_160_times_and_shows_a_28th() {
     assert_eq!(IMAGE_FACTOR, 160);
 }
 
-/// An honest prover needs few nonces, though the norm of its witness is the bound, and the verifier may
+/// An honest prover needs few nonces even though the norm of its witness equals the bound, and the verifier may
 /// rely on little more than if the images themselves had been projected.
 #[test]
 fn honest_digits_are_as_short_as_the_bound_and_images_little_longer() {
@@ -116,8 +116,8 @@ fn honest_digits_are_as_short_as_the_bound_and_images_little_longer() {
     }
 }
 
-/// Whoever commits to images that are too long has digits whose projection is too long, whichever of the
-/// digits it puts them into.
+/// A prover that commits to images that are too long has digits whose projection is too long, whichever
+/// digits it puts the excess into.
 #[test]
 fn digits_of_long_images_have_long_projections() {
     let exec = Exec::new(KERNELS.measured(), None);
@@ -125,7 +125,7 @@ fn digits_of_long_images_have_long_projections() {
     let images = &world.images;
     let honest = world.under(&Projection::new(Seed::of_name("blocks")), exec);
     let [low, high] = images.digits(0, &honest).map(<[Small]>::len);
-    // What 28 in place of 160 leaves, and a little.
+    // What 28 instead of 160 leaves, plus a little.
     let factor = (images.groups[0].extracted_digits_norm_sq() * 9 / 8).isqrt();
     for digit in [0, low] {
         let mut s = honest.clone();

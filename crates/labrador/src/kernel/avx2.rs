@@ -22,7 +22,7 @@ fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
 }
 
-/// Numbers of a line of the cache.
+/// Numbers per cache line.
 const CACHED: usize = 32;
 
 /// See [`Vectors::prefetch`]: every x86-64 processor has the instruction.
@@ -58,7 +58,7 @@ impl Vectors for Lanes {
         portable::subset_sums(weights)
     }
 
-    /// The portable loops, over vectors of this level.
+    /// Runs the portable loops, compiled for the vectors of this level.
     #[inline(always)]
     fn weigh_signs(planes: &SignPlanes, weights: &portable::SubsetSums, sums: &mut ColumnSums) {
         portable::weigh_signs(planes, weights, sums);
@@ -69,7 +69,7 @@ impl Vectors for Lanes {
         portable::unpack_signs(planes, out);
     }
 
-    /// Four numbers at a time.
+    /// Processes four numbers at a time.
     #[inline(always)]
     fn add_products<const N: usize>(
         sums: &mut [[i64; SQUARE]; N],
@@ -80,19 +80,19 @@ impl Vectors for Lanes {
             let quarters = sums
                 .each_mut()
                 .map(|sums| &mut sums.as_chunks_mut::<4>().0[half]);
-            // SAFETY: four sums are 32 bytes; the load needs no alignment. AVX2 is there: only code
-            // compiled for it names this type.
+            // SAFETY: four sums are 32 bytes; the load needs no alignment. AVX2 is available: only
+            // code compiled for it names this type.
             let mut totals = quarters
                 .each_ref()
                 .map(|sums| unsafe { _mm256_loadu_si256(sums.as_ptr().cast()) });
             for (factors, x) in factors.iter().zip(x) {
                 for (k, x) in x.iter().enumerate() {
                     let four = &x.as_chunks::<4>().0[half];
-                    // SAFETY: four numbers are eight bytes; the load needs no alignment, and the rest
-                    // touches no memory. AVX2 is there, as above.
+                    // SAFETY: four numbers are eight bytes; the load needs no alignment, and the rest touches no
+                    // memory. AVX2 is available, as above.
                     let x = unsafe { _mm256_cvtepi16_epi64(_mm_loadl_epi64(four.as_ptr().cast())) };
                     for (total, factors) in totals.iter_mut().zip(factors) {
-                        // SAFETY: all of it touches no memory. AVX2 is there, as above.
+                        // SAFETY: none of it touches memory. AVX2 is available, as above.
                         unsafe {
                             let product = _mm256_mul_epi32(x, _mm256_set1_epi32(factors[k]));
                             *total = _mm256_add_epi64(*total, product);
@@ -101,7 +101,7 @@ impl Vectors for Lanes {
                 }
             }
             for (sums, total) in quarters.into_iter().zip(totals) {
-                // SAFETY: four sums are 32 bytes; the store needs no alignment. AVX2 is there, as above.
+                // SAFETY: four sums are 32 bytes; the store needs no alignment. AVX2 is available, as above.
                 unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), total) }
             }
         }
@@ -116,7 +116,7 @@ pub(super) struct Row(__m128i);
 #[derive(Clone, Copy)]
 pub(super) struct Half(__m256i);
 
-/// Sums of 32 bits of two vectors.
+/// 32-bit sums of two vectors.
 #[derive(Clone, Copy)]
 pub(super) struct RowSums([__m128i; 2]);
 
@@ -132,15 +132,15 @@ impl Vector for Row {
     #[inline(always)]
     fn load(values: &[i16]) -> Self {
         let values: &[i16; 8] = values[..8].try_into().expect("eight numbers");
-        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. AVX2 is there: only code
-        // compiled for it names this type.
+        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. AVX2 is available: only
+        // code compiled for it names this type.
         Row(unsafe { _mm_loadu_si128(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [i16]) {
         let values: &mut [i16; 8] = (&mut values[..8]).try_into().expect("eight numbers");
-        // SAFETY: eight numbers are 16 bytes; the store needs no alignment. AVX2 is there: only
+        // SAFETY: eight numbers are 16 bytes; the store needs no alignment. AVX2 is available: only
         // code compiled for it names this type.
         unsafe { _mm_storeu_si128(values.as_mut_ptr().cast(), self.0) }
     }
@@ -152,8 +152,8 @@ impl Vector for Row {
 
     #[inline(always)]
     fn spread(values: &[i16]) -> Self {
-        // SAFETY: `_mm_set1_epi16` touches no memory, and only code that has its instruction comes
-        // here.
+        // SAFETY: `_mm_set1_epi16` touches no memory, and only code that has its instruction
+        // reaches this point.
         Row(unsafe { _mm_set1_epi16(values[0]) })
     }
 
@@ -213,7 +213,7 @@ impl Vector for Row {
     #[inline(always)]
     fn no_sums() -> RowSums {
         // SAFETY: `_mm_setzero_si128` touches no memory, and only code that has its instruction
-        // comes here.
+        // reaches this point.
         RowSums([unsafe { _mm_setzero_si128() }; 2])
     }
 
@@ -232,9 +232,9 @@ impl Vector for Row {
     #[inline(always)]
     fn halves(sums: RowSums) -> (Self, Self) {
         let [first, second] = sums.0;
-        // Packing works within 128 bits, as interleaving did, and saturates nothing of 16 bits. No closures:
+        // Packing works within 128 bits, as interleaving did, and never saturates 16-bit values. No closures:
         // they would not be compiled for this instruction set.
-        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // SAFETY: none of it touches memory, and its operands come from code that has its
         // instructions.
         unsafe {
             let lower = _mm_set1_epi32(0xffff);
@@ -247,8 +247,8 @@ impl Vector for Row {
     #[inline(always)]
     fn store_sums(sums: RowSums, out: &mut [i32]) {
         let (first, second) = out[..8].split_at_mut(4);
-        // SAFETY: four sums are 16 bytes each time; the stores need no alignment. AVX2 is there:
-        // only code compiled for it names this type.
+        // SAFETY: four sums are 16 bytes each time; the stores need no alignment. AVX2 is
+        // available: only code compiled for it names this type.
         unsafe {
             _mm_storeu_si128(first.as_mut_ptr().cast(), sums.0[0]);
             _mm_storeu_si128(second.as_mut_ptr().cast(), sums.0[1]);
@@ -264,30 +264,30 @@ impl Vector for Half {
     #[inline(always)]
     fn load(values: &[i16]) -> Self {
         let values: &[i16; 16] = values[..16].try_into().expect("sixteen numbers");
-        // SAFETY: sixteen numbers are 32 bytes; the load needs no alignment. AVX2 is there: only
-        // code compiled for it names this type.
+        // SAFETY: sixteen numbers are 32 bytes; the load needs no alignment. AVX2 is available:
+        // only code compiled for it names this type.
         Half(unsafe { _mm256_loadu_si256(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [i16]) {
         let values: &mut [i16; 16] = (&mut values[..16]).try_into().expect("sixteen numbers");
-        // SAFETY: sixteen numbers are 32 bytes; the store needs no alignment. AVX2 is there: only
-        // code compiled for it names this type.
+        // SAFETY: sixteen numbers are 32 bytes; the store needs no alignment. AVX2 is available:
+        // only code compiled for it names this type.
         unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
     fn repeat(row: &[i16; 8]) -> Self {
         // SAFETY: `_mm256_broadcastsi128_si256` touches no memory, and only code that has its
-        // instruction comes here.
+        // instruction reaches this point.
         Half(unsafe { _mm256_broadcastsi128_si256(Row::load(row).0) })
     }
 
     #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         // SAFETY: `_mm256_set_m128i` and `_mm_set1_epi16` touch no memory, and only code that has
-        // their instructions comes here.
+        // their instructions reaches this point.
         Half(unsafe { _mm256_set_m128i(_mm_set1_epi16(values[1]), _mm_set1_epi16(values[0])) })
     }
 
@@ -354,7 +354,7 @@ impl Vector for Half {
     #[inline(always)]
     fn no_sums() -> HalfSums {
         // SAFETY: `_mm256_setzero_si256` touches no memory, and only code that has its instruction
-        // comes here.
+        // reaches this point.
         HalfSums([unsafe { _mm256_setzero_si256() }; 2])
     }
 
@@ -373,9 +373,9 @@ impl Vector for Half {
     #[inline(always)]
     fn halves(sums: HalfSums) -> (Self, Self) {
         let [first, second] = sums.0;
-        // Packing works within 128 bits, as interleaving did, and saturates nothing of 16 bits. No closures:
+        // Packing works within 128 bits, as interleaving did, and never saturates 16-bit values. No closures:
         // they would not be compiled for this instruction set.
-        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // SAFETY: none of it touches memory, and its operands come from code that has its
         // instructions.
         unsafe {
             let lower = _mm256_set1_epi32(0xffff);
@@ -394,8 +394,8 @@ impl Vector for Half {
     #[inline(always)]
     fn store_sums(sums: HalfSums, out: &mut [i32]) {
         let (first, second) = out[..16].split_at_mut(8);
-        // SAFETY: eight sums are 32 bytes each time; the stores need no alignment. AVX2 is there:
-        // only code compiled for it names this type.
+        // SAFETY: eight sums are 32 bytes each time; the stores need no alignment. AVX2 is
+        // available: only code compiled for it names this type.
         unsafe {
             _mm256_storeu_si256(first.as_mut_ptr().cast(), sums.0[0]);
             _mm256_storeu_si256(second.as_mut_ptr().cast(), sums.0[1]);

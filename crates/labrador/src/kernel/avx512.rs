@@ -1,4 +1,4 @@
-//! Vectors of 512 bits, with those of AVX2 for rows that are shorter.
+//! Vectors of 512 bits, with those of AVX2 for shorter rows.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -65,7 +65,7 @@ impl Vectors for Lanes {
         weights.weigh(planes, sums);
     }
 
-    /// The bits of a row are every fourth of four words of a plane: the mask of 64 columns.
+    /// The bits of a row are every fourth bit of four words of a plane: the mask of 64 columns.
     #[inline(always)]
     fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
         for (group, rows) in out.as_chunks_mut::<SIGN_ROWS>().0.iter_mut().enumerate() {
@@ -80,15 +80,15 @@ impl Vectors for Lanes {
                 let mut masks = [0u64; 2];
                 for (mask, words) in masks.iter_mut().zip(&words) {
                     for (quarter, &word) in words.iter().enumerate() {
-                        // SAFETY: all of it touches no memory, and only code that has its
-                        // instructions comes here.
+                        // SAFETY: none of it touches memory, and only code that has its
+                        // instructions reaches this point.
                         let bits = unsafe { _pext_u64(word, 0x1111_1111_1111_1111 << k) };
                         *mask |= bits << (16 * quarter);
                     }
                 }
                 for (half, out) in row.as_chunks_mut::<32>().0.iter_mut().enumerate() {
                     // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. AVX-512 is
-                    // there: only code compiled for it names this type.
+                    // available: only code compiled for it names this type.
                     unsafe {
                         let ones = _mm512_set1_epi16(1);
                         let plus = _mm512_maskz_mov_epi16((masks[0] >> (32 * half)) as u32, ones);
@@ -101,25 +101,25 @@ impl Vectors for Lanes {
         }
     }
 
-    /// All numbers of a row at a time.
+    /// Processes all numbers of a row at once.
     #[inline(always)]
     fn add_products<const N: usize>(
         sums: &mut [[i64; SQUARE]; N],
         factors: &[[[i32; SQUARE]; N]],
         x: &[Square],
     ) {
-        // SAFETY: eight sums are 64 bytes; the load needs no alignment. AVX-512 is there: only code
-        // compiled for it names this type.
+        // SAFETY: eight sums are 64 bytes; the load needs no alignment. AVX-512 is available: only
+        // code compiled for it names this type.
         let mut totals = sums
             .each_ref()
             .map(|sums| unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) });
         for (factors, x) in factors.iter().zip(x) {
             for (k, x) in x.iter().enumerate() {
-                // SAFETY: eight numbers are 16 bytes; the load needs no alignment, and the rest touches
-                // no memory. AVX-512 is there, as above.
+                // SAFETY: eight numbers are 16 bytes; the load needs no alignment, and the rest touches no memory.
+                // AVX-512 is available, as above.
                 let x = unsafe { _mm512_cvtepi16_epi64(_mm_loadu_si128(x.as_ptr().cast())) };
                 for (total, factors) in totals.iter_mut().zip(factors) {
-                    // SAFETY: all of it touches no memory. AVX-512 is there, as above.
+                    // SAFETY: none of it touches memory. AVX-512 is available, as above.
                     unsafe {
                         let product = _mm512_mul_epi32(x, _mm512_set1_epi32(factors[k]));
                         *total = _mm512_add_epi64(*total, product);
@@ -128,23 +128,23 @@ impl Vectors for Lanes {
             }
         }
         for (sums, total) in sums.iter_mut().zip(totals) {
-            // SAFETY: eight sums are 64 bytes; the store needs no alignment. AVX-512 is there, as above.
+            // SAFETY: eight sums are 64 bytes; the store needs no alignment. AVX-512 is available, as above.
             unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), total) }
         }
     }
 }
 
-/// The first eight numbers, each of 64 bits.
+/// Returns the first eight numbers, each as 64 bits.
 #[inline(always)]
 fn low_half(x: __m512i) -> __m512i {
-    // SAFETY: all of it touches no memory, and its operand comes from code that has its instructions.
+    // SAFETY: none of it touches memory, and its operand comes from code that has its instructions.
     unsafe { _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x)) }
 }
 
-/// The other eight.
+/// Returns the other eight.
 #[inline(always)]
 fn high_half(x: __m512i) -> __m512i {
-    // SAFETY: all of it touches no memory, and its operand comes from code that has its instructions.
+    // SAFETY: none of it touches memory, and its operand comes from code that has its instructions.
     unsafe { _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64::<1>(x)) }
 }
 
@@ -152,7 +152,7 @@ fn high_half(x: __m512i) -> __m512i {
 #[derive(Clone, Copy)]
 struct Wide(__m512i);
 
-/// Sums of 32 bits of two vectors.
+/// 32-bit sums of two vectors.
 #[derive(Clone, Copy)]
 struct WideSums([__m512i; 2]);
 
@@ -164,34 +164,34 @@ impl Vector for Wide {
     #[inline(always)]
     fn load(values: &[i16]) -> Self {
         let values: &[i16; 32] = values[..32].try_into().expect("32 numbers");
-        // SAFETY: 32 numbers are 64 bytes; the load needs no alignment. AVX-512 is there: only code
-        // compiled for it names this type.
+        // SAFETY: 32 numbers are 64 bytes; the load needs no alignment. AVX-512 is available: only
+        // code compiled for it names this type.
         Wide(unsafe { _mm512_loadu_si512(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [i16]) {
         let values: &mut [i16; 32] = (&mut values[..32]).try_into().expect("32 numbers");
-        // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. AVX-512 is there: only
+        // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. AVX-512 is available: only
         // code compiled for it names this type.
         unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
     fn repeat(row: &[i16; 8]) -> Self {
-        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. AVX-512 is there: only
-        // code compiled for it names this type.
+        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. AVX-512 is available:
+        // only code compiled for it names this type.
         Wide(unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(row.as_ptr().cast())) })
     }
 
     #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         let values: &[i16; 4] = values[..4].try_into().expect("four numbers");
-        // SAFETY: four numbers are 8 bytes; the load needs no alignment. AVX-512 is there: only
+        // SAFETY: four numbers are 8 bytes; the load needs no alignment. AVX-512 is available: only
         // code compiled for it names this type.
         Wide(unsafe {
             let four = _mm512_castsi128_si512(_mm_loadl_epi64(values.as_ptr().cast()));
-            // The number of each 128 bits, eight times.
+            // The number for each 128 bits, eight times.
             let index = _mm512_set_epi64(
                 0x0003_0003_0003_0003,
                 0x0003_0003_0003_0003,
@@ -255,7 +255,7 @@ impl Vector for Wide {
 
     #[inline(always)]
     fn exchange(self, other: Self, length: usize) -> (Self, Self) {
-        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // SAFETY: none of it touches memory, and its operands come from code that has its
         // instructions.
         unsafe {
             if length == 2 {
@@ -276,7 +276,7 @@ impl Vector for Wide {
     #[inline(always)]
     fn no_sums() -> WideSums {
         // SAFETY: `_mm512_setzero_si512` touches no memory, and only code that has its instruction
-        // comes here.
+        // reaches this point.
         WideSums([unsafe { _mm512_setzero_si512() }; 2])
     }
 
@@ -295,9 +295,9 @@ impl Vector for Wide {
     #[inline(always)]
     fn halves(sums: WideSums) -> (Self, Self) {
         let [first, second] = sums.0;
-        // Packing works within 128 bits, as interleaving did, and saturates nothing of 16 bits. No closures:
+        // Packing works within 128 bits, as interleaving did, and never saturates 16-bit values. No closures:
         // they would not be compiled for this instruction set.
-        // SAFETY: all of it touches no memory, and its operands come from code that has its
+        // SAFETY: none of it touches memory, and its operands come from code that has its
         // instructions.
         unsafe {
             let lower = _mm512_set1_epi32(0xffff);
@@ -317,7 +317,7 @@ impl Vector for Wide {
     fn store_sums(sums: WideSums, out: &mut [i32]) {
         let (first, second) = out[..32].split_at_mut(16);
         // SAFETY: sixteen sums are 64 bytes each time; the stores need no alignment. AVX-512 is
-        // there: only code compiled for it names this type.
+        // available: only code compiled for it names this type.
         unsafe {
             _mm512_storeu_si512(first.as_mut_ptr().cast(), sums.0[0]);
             _mm512_storeu_si512(second.as_mut_ptr().cast(), sums.0[1]);
@@ -334,10 +334,10 @@ impl Vector for Wide {
             eight(sums[3]),
         ];
         let mut totals = [0; 4];
-        // SAFETY: four totals are 32 bytes, and the store needs no alignment; the rest touches no memory. AVX-512
-        // is there: only code compiled for it names this type.
+        // SAFETY: four totals are 32 bytes, and the store needs no alignment; the rest touches no memory. AVX-512 is
+        // available: only code compiled for it names this type.
         unsafe {
-            // The sums of neighbours of two vectors in turn, then those of their halves.
+            // The sums of neighbours of two vectors in turn, then of their halves.
             let ab = _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
             let cd = _mm512_add_epi64(_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
             let halves = _mm512_add_epi64(
@@ -353,10 +353,10 @@ impl Vector for Wide {
     }
 }
 
-/// Eight numbers with the total of all sums.
+/// Returns eight numbers whose total is the total of all sums.
 #[inline(always)]
 fn eight(sums: WideSums) -> __m512i {
-    // SAFETY: all of it touches no memory, and its operands come from code that has its instructions.
+    // SAFETY: none of it touches memory, and its operands come from code that has its instructions.
     unsafe {
         let two = _mm512_add_epi32(sums.0[0], sums.0[1]);
         _mm512_add_epi64(low_half(two), high_half(two))

@@ -1,8 +1,8 @@
 //! Vectors of 16-bit numbers for each instruction set.
 //!
 //! A computation is written once, over [`Vectors`], as a [`Pass`]. [`Dispatch::run`] enters a
-//! function that is compiled for an instruction set and runs the whole pass inside; so all that a
-//! pass calls is `#[inline(always)]`. Whatever the level, the values are the same.
+//! function that is compiled for an instruction set and runs the whole pass inside it, so everything that a
+//! pass calls is `#[inline(always)]`. The values are the same on every level.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,66 +17,65 @@ use alphorn_exec::{Backend, InstructionSet, Kernels};
 use crate::ring::{Rq, Transforms};
 use crate::transcript::Seed;
 
-/// A vector of [`Vector::LANES`] numbers of 16 bits, on which every operation acts number by
-/// number and wraps.
+/// A vector of [`Vector::LANES`] 16-bit numbers. Every operation acts lane by lane and wraps.
 pub trait Vector: Copy {
-    /// One sum of 32 bits for each number, half of them for each of two vectors.
+    /// One 32-bit sum per number, half of them for each of two vectors.
     type Sums: Copy;
 
-    /// Numbers of a vector: a multiple of eight.
+    /// Number of lanes: a multiple of eight.
     const LANES: usize;
 
-    /// The first [`Vector::LANES`] numbers of a slice that has so many.
+    /// Loads the first [`Vector::LANES`] numbers of a slice, which must be at least that long.
     fn load(values: &[i16]) -> Self;
 
-    /// Writes to the first [`Vector::LANES`] numbers of a slice that has so many.
+    /// Stores to the first [`Vector::LANES`] numbers of a slice, which must be at least that long.
     fn store(self, values: &mut [i16]);
 
-    /// The eight numbers of a row, again and again.
+    /// Repeats the eight numbers of a row across the vector.
     fn repeat(row: &[i16; 8]) -> Self;
 
-    /// Each of the first `LANES / 8` numbers of a slice eight times.
+    /// Repeats each of the first `LANES / 8` numbers of a slice eight times.
     fn spread(values: &[i16]) -> Self;
 
-    /// self + other.
+    /// Returns self + other.
     fn add(self, other: Self) -> Self;
 
-    /// self - other.
+    /// Returns self - other.
     fn sub(self, other: Self) -> Self;
 
-    /// The lower 16 bits of self other.
+    /// Returns the lower 16 bits of self times other.
     fn mul_low(self, other: Self) -> Self;
 
-    /// The upper 16 bits of the signed product.
+    /// Returns the upper 16 bits of the signed product.
     fn mul_high(self, other: Self) -> Self;
 
-    /// self / 2^11, rounded down.
+    /// Returns self / 2^11, rounded down.
     fn shift_right_11(self) -> Self;
 
-    /// Of each eight numbers the lower four of both vectors in turn, and the upper four: the
+    /// In each group of eight numbers, interleaves the lower four of both vectors, and the upper four: the
     /// first numbers of `self` and `other` become neighbours, and so on.
     fn interleave(self, other: Self) -> (Self, Self);
 
-    /// Of rows of eight numbers, in blocks of `length` rows, a power of two below the rows of a
-    /// vector: the even blocks of `self` and `other` in turn, and the odd ones. Of `(0 1 2 3)` and
-    /// `(4 5 6 7)` it makes `(0 4 2 6)` and `(1 5 3 7)` for blocks of one, `(0 1 4 5)` and
-    /// `(2 3 6 7)` for blocks of two. Twice is nothing.
+    /// Treats the vectors as rows of eight numbers, in blocks of `length` rows, a power of two below the number of
+    /// rows in a vector. Returns the even blocks of `self` and `other` in turn, and the odd ones. Turns `(0 1 2 3)`
+    /// and `(4 5 6 7)` into `(0 4 2 6)` and `(1 5 3 7)` for blocks of one, and into `(0 1 4 5)` and `(2 3 6 7)` for
+    /// blocks of two. Its own inverse.
     fn exchange(self, other: Self, length: usize) -> (Self, Self);
 
-    /// Sums that are zero.
+    /// Returns sums that are zero.
     fn no_sums() -> Self::Sums;
 
-    /// Sums plus the products of neighbours: after [`Vector::interleave`] on both sides, number
-    /// by number the sum of two products.
+    /// Returns the sums plus the products of neighbours: after [`Vector::interleave`] on both sides, the
+    /// lane-wise sum of two products.
     fn accumulate(sums: Self::Sums, a: (Self, Self), b: (Self, Self)) -> Self::Sums;
 
-    /// The lower and the upper 16 bits of all sums, in the order before [`Vector::interleave`].
+    /// Returns the lower and the upper 16 bits of all sums, in the order before [`Vector::interleave`].
     fn halves(sums: Self::Sums) -> (Self, Self);
 
-    /// Writes all sums, first those of the first vectors of [`Vector::accumulate`].
+    /// Writes all sums, starting with those of the first vectors of [`Vector::accumulate`].
     fn store_sums(sums: Self::Sums, out: &mut [i32]);
 
-    /// Of each of four the total of all its sums, any two of which must fit 32 bits together.
+    /// Returns, for each of four, the total of all its sums, any two of which together must fit 32 bits.
     #[inline(always)]
     fn totals(sums: [Self::Sums; 4]) -> [i64; 4] {
         let mut totals = [0; 4];
@@ -91,23 +90,23 @@ pub trait Vector: Copy {
     }
 }
 
-/// Rows of signs that share a word of weights.
+/// Number of rows of signs that share a word of weights.
 pub(crate) const SIGN_ROWS: usize = 4;
 
-/// Groups of rows of a projection matrix.
+/// Number of groups of rows of a projection matrix.
 pub(crate) const SIGN_GROUPS: usize = 64;
 
-/// Lifts that weigh the same signs.
+/// Number of lifts that weigh the same signs.
 pub(crate) const SIGN_LIFTS: usize = 3;
 
-/// The signs of 256 rows by 64 columns, as two planes of bits: a sign is the difference of the
-/// bits `256 (row / 4) + 4 column + row mod 4` of both.
+/// The signs of 256 rows by 64 columns, as two bit planes: a sign is the difference of the bits
+/// `256 (row / 4) + 4 column + row mod 4` of the two planes.
 pub(crate) type SignPlanes = [[u8; 2048]; 2];
 
-/// For each lift the weight of each row, a residue modulo `Q`.
+/// For each lift, the weight of each row, a residue modulo `Q`.
 pub(crate) type RowWeights = [[u64; SIGN_ROWS * SIGN_GROUPS]; SIGN_LIFTS];
 
-/// For each lift the sum of each column.
+/// For each lift, the sum of each column.
 pub(crate) type ColumnSums = [[i64; 64]; SIGN_LIFTS];
 
 /// The signs of 256 rows by 64 columns as numbers.
@@ -118,44 +117,44 @@ pub trait Vectors {
     /// Runs a pass of this level as a function of its own, where inlining would repeat long code.
     fn call<P: Pass>(pass: P) -> P::Output;
 
-    /// Asks for numbers that are read soon, where a level can: it changes nothing but the time.
+    /// Prefetches numbers that are read soon, on levels that can. Affects only the timing.
     #[inline(always)]
     fn prefetch(_numbers: &[i16]) {}
 
-    /// Weights of rows in the form that [`Vectors::weigh_signs`] reads again and again.
+    /// Weights of rows in the form that [`Vectors::weigh_signs`] reads repeatedly.
     type SignWeights: Send + Sync + 'static;
 
-    /// Brings weights into that form.
+    /// Converts weights to that form.
     fn sign_weights(weights: &RowWeights) -> Box<Self::SignWeights>;
 
-    /// `sums[lift][column] = sum_row sign[row][column] weight[lift][row]` modulo `Q`, below `2^57`.
+    /// Computes `sums[lift][column] = sum_row sign[row][column] weight[lift][row]` modulo `Q`, below `2^57`.
     fn weigh_signs(planes: &SignPlanes, weights: &Self::SignWeights, sums: &mut ColumnSums);
 
-    /// `signs[row][column]`.
+    /// Unpacks `signs[row][column]`.
     fn unpack_signs(planes: &SignPlanes, signs: &mut Signs);
 
     /// Adds products of squares: `sums[n][b] += sum_r sum_k factors[r][n][k] x[r][k][b]`, which must not
-    /// overflow. There are as many `factors` as `x`.
+    /// overflow. `factors` and `x` have the same length.
     fn add_products<const N: usize>(
         sums: &mut [[i64; SQUARE]; N],
         factors: &[[[i32; SQUARE]; N]],
         x: &[Square],
     );
 
-    /// The widest.
+    /// The widest vector.
     type Wide: Vector;
-    /// Of eight numbers.
+    /// A vector of eight numbers.
     type Row: Vector;
 }
 
 /// Rows and columns of a [`Square`].
 pub const SQUARE: usize = 8;
 
-/// Numbers that are transposed or multiplied at once, row by row.
+/// A square of numbers that is transposed or multiplied at once, row by row.
 pub type Square = [[i16; SQUARE]; SQUARE];
 
-/// Transposes a square of numbers: three times the first half of the rows and the second, in turn.
-/// Each time the bits of a number's place, row then column, turn left by one.
+/// Transposes a square of numbers by interleaving the first and the second half of the rows three times.
+/// Each time the bits of a number's index, row then column, rotate left by one.
 #[inline(always)]
 pub fn transpose<V: Vectors>(square: &mut Square) {
     let mut rows = [V::Row::load(&square[0]); SQUARE];
@@ -173,34 +172,34 @@ pub fn transpose<V: Vectors>(square: &mut Square) {
     }
 }
 
-/// A computation over vectors, whatever their instruction set.
+/// A computation over vectors of any instruction set.
 pub trait Pass {
-    /// What it returns.
+    /// Type of the result.
     type Output;
 
-    /// Runs it; must be `#[inline(always)]`, as must all that it calls.
+    /// Runs the pass. Must be `#[inline(always)]`, as must everything it calls.
     fn run<V: Vectors>(self) -> Self::Output;
 }
 
-/// The times of a ring element in both ways in which a kernel of AVX-512 can sum the signs of a projection under
-/// weights. The sums are the same modulo the modulus.
+/// The times per ring element of the two ways in which an AVX-512 kernel can sum the signs of a projection under
+/// weights. The sums are equal modulo the modulus.
 #[derive(Clone, Copy, Debug)]
 pub struct SignTimes {
-    /// By sums of the subsets of six rows, of which permutations choose.
+    /// By sums of the subsets of six rows, selected by permutations.
     pub subsets: Duration,
     /// By products of bytes.
     pub bytes: Duration,
 }
 
 impl SignTimes {
-    /// Whether subsets are chosen: they must be faster by a twentieth.
+    /// Whether subsets are used: they must be faster by a twentieth.
     #[must_use]
     pub fn subsets_win(&self) -> bool {
         self.subsets.mul_f64(1.05) < self.bytes
     }
 }
 
-/// Both times on this processor, measured once in a process. None of a kernel that has one way.
+/// Returns both times on this processor, measured once per process. None for a kernel that has only one way.
 #[must_use]
 pub fn sign_times(backend: Backend) -> Option<SignTimes> {
     match backend {
@@ -218,7 +217,7 @@ pub const KERNELS: Kernels = Kernels {
     measure,
 };
 
-/// The time of a transform there and back, by the least of some runs of 64.
+/// Measures a transform and its inverse: the least time of several runs of 64.
 fn measure(backend: Backend) -> Duration {
     let mut stream = Seed::of_name("alphorn/labrador/measure").stream();
     let elements: Vec<Rq> = (0..64).map(|_| stream.element()).collect();
@@ -231,9 +230,9 @@ fn measure(backend: Backend) -> Duration {
     least.map_or(Duration::MAX, |time| time / 64)
 }
 
-/// What a backend does here.
+/// What a backend does in this crate.
 pub trait Dispatch: Copy {
-    /// Runs a pass inside a function that is compiled for the instruction set of the backend.
+    /// Runs a pass inside a function compiled for the instruction set of the backend.
     fn run<P: Pass>(self, pass: P) -> P::Output;
 }
 

@@ -1,4 +1,4 @@
-//! Eight numbers in an array: what every machine has, and the oracle of the other levels.
+//! Eight numbers in an array: available on every host, and the oracle for the other levels.
 
 use super::{
     ColumnSums, Pass, RowWeights, SIGN_GROUPS, SIGN_ROWS, SQUARE, SignPlanes, Signs, Square,
@@ -51,7 +51,7 @@ impl Vectors for Portable {
     }
 }
 
-/// The four signs of a byte: the bits of its lower half less those of its upper half.
+/// The four signs of a byte: the bits of its lower half minus those of its upper half.
 const SIGNS: [[i16; SIGN_ROWS]; 256] = {
     let mut table = [[0; SIGN_ROWS]; 256];
     let mut byte = 0;
@@ -90,7 +90,7 @@ pub(super) fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
     }
 }
 
-/// One sum for each lift, and a zero.
+/// One sum per lift, and a zero.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 struct Lifted([i64; 4]);
@@ -115,8 +115,8 @@ impl Lifted {
     }
 }
 
-/// For each group of rows the sums of the weights of all subsets of its four rows. All of it is
-/// 32 KiB, which stays near.
+/// For each group of rows, the sums of the weights of all subsets of its four rows. The table has
+/// 32 KiB, which stays in the cache.
 pub(super) struct SubsetSums([[Lifted; 1 << SIGN_ROWS]; SIGN_GROUPS]);
 
 /// See [`Vectors::sign_weights`].
@@ -136,8 +136,8 @@ pub(super) fn subset_sums(weights: &RowWeights) -> Box<SubsetSums> {
     out
 }
 
-/// See [`Vectors::weigh_signs`]: a column of four rows is a subset of them in each plane, and its
-/// signs are the first less the second. No sum of 256 weights below `2^48` is beyond `2^56`.
+/// See [`Vectors::weigh_signs`]. In each plane, a column of four rows selects a subset of them; its signs
+/// are the first minus the second. No sum of 256 weights below `2^48` exceeds `2^56`.
 #[inline(always)]
 pub(super) fn weigh_signs(planes: &SignPlanes, weights: &SubsetSums, sums: &mut ColumnSums) {
     let mut columns = [Lifted([0; 4]); 64];

@@ -11,20 +11,20 @@ use super::rows::{self, PRODUCTS_MAX, Rows, SIZE};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::ring::Transforms;
 
-/// Terms of a sum that are added at a time.
+/// Number of terms that are added to a sum at a time.
 pub(crate) const DEPTH: usize = PRODUCTS_MAX;
 
 /// `sum_k a[i][k] b[j][k]` for every row `i` and column `j`.
 pub(crate) struct Matrix {
     rows: usize,
     columns: usize,
-    /// For each line of a polynomial that of all sums, row by row.
+    /// For each line of a polynomial, that line of all sums, row by row.
     sums: Vec<Line>,
-    /// Of the coefficients of all sums.
+    /// Bound on the coefficients of all sums.
     bound: Bound,
 }
 
-/// The elements of the rows or of the columns of a product, as [`Matrix::add_packed`] reads them.
+/// The elements of the rows or columns of a product, in the layout that [`Matrix::add_packed`] reads.
 pub(crate) struct Packed {
     count: usize,
     terms: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Packed {
 }
 
 thread_local! {
-    /// Memory of what a thread packed before, at most two at a time: new memory for each sum would
+    /// Buffers that a thread packed into before, at most two at a time: allocating memory for each sum would
     /// cost as much as the sum.
     static BUFFERS: RefCell<Vec<Vec<Pair>>> = const { RefCell::new(Vec::new()) };
 }
@@ -41,13 +41,13 @@ thread_local! {
 impl Drop for Packed {
     fn drop(&mut self) {
         let pairs = std::mem::take(&mut self.pairs);
-        // A thread that ends keeps nothing.
+        // A thread that is ending keeps nothing.
         let _ = BUFFERS.try_with(|buffers| buffers.borrow_mut().push(pairs));
     }
 }
 
 impl Packed {
-    /// Of up to [`DEPTH`] terms: `of(i, k)` is element `k` of row or column `i`.
+    /// Packs up to [`DEPTH`] terms: `of(i, k)` is element `k` of row or column `i`.
     ///
     /// # Panics
     /// If there are more terms.
@@ -110,8 +110,8 @@ impl Matrix {
         self.add_packed(a, &Packed::new(self.columns, terms, b, backend), backend);
     }
 
-    /// [`Matrix::add`] for one column, where every `a(i, k)` is read once and nothing is won by
-    /// packing it.
+    /// [`Matrix::add`] for one column, where every `a(i, k)` is read only once and packing it would gain
+    /// nothing.
     fn add_column<'a>(
         &mut self,
         terms: usize,
@@ -136,7 +136,7 @@ impl Matrix {
         self.bound = self.bound.plus(bound);
     }
 
-    /// The residues of sum `index`.
+    /// Returns the residues of sum `index`.
     fn sum(&self, index: usize) -> Rows {
         let mut rows = Rows([0; SIZE]);
         let lines = self.sums[index..].iter().step_by(self.rows * self.columns);
@@ -146,10 +146,10 @@ impl Matrix {
         rows
     }
 
-    /// Adds the products of the rows `a(i, k)` and of packed columns.
+    /// Adds the products of the rows `a(i, k)` and packed columns.
     ///
     /// # Panics
-    /// If there are not as many columns as the matrix has.
+    /// If the number of columns differs from that of the matrix.
     pub(crate) fn add_packed<'a>(
         &mut self,
         a: impl Fn(usize, usize) -> &'a Ntt,
@@ -178,12 +178,12 @@ impl Matrix {
         backend.run(AddAll(&mut self.sums, &other.sums));
     }
 
-    /// The sum of row `i` and column `j`.
+    /// Returns the sum of row `i` and column `j`.
     pub(crate) fn get(&self, i: usize, j: usize) -> Ntt {
         Ntt::of_rows(self.sum(i * self.columns + j), self.bound)
     }
 
-    /// All sums, row by row.
+    /// Returns all sums, row by row.
     pub(crate) fn elements(&self, backend: Backend) -> Vec<Rq> {
         let places = (0..self.rows).flat_map(|i| (0..self.columns).map(move |j| (i, j)));
         let sums: Vec<Ntt> = places.map(|(i, j)| self.get(i, j)).collect();

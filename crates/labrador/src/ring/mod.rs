@@ -1,5 +1,4 @@
-//! The ring `R = Z[X]/(X^64 + 1)`, its quotient modulo `Q` and the residues in which products are
-//! computed.
+//! The ring `R = Z[X]/(X^64 + 1)`, its quotient modulo `Q`, and the residues used to compute products.
 
 mod matrix;
 mod ntt;
@@ -25,7 +24,7 @@ pub(crate) const Q: u64 = (1 << 48) - 59;
 /// Bytes of one residue modulo [`Q`] on the wire.
 pub(crate) const RESIDUE_BYTES: usize = 6;
 
-/// An element of `R` with coefficients of 16 bits: a witness, a digit, a challenge.
+/// An element of `R` with 16-bit coefficients: a witness, a digit or a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Small(pub [i16; DEGREE]);
 
@@ -33,7 +32,7 @@ impl Small {
     /// The zero element.
     pub(crate) const ZERO: Self = Self([0; DEGREE]);
 
-    /// The square of the Euclidean norm: the sum of the squares of all coefficients.
+    /// Returns the squared Euclidean norm: the sum of the squares of all coefficients.
     #[must_use]
     pub(crate) fn norm_sq(&self) -> u128 {
         self.0
@@ -43,13 +42,13 @@ impl Small {
     }
 }
 
-/// The sum of the squared norms of a vector.
+/// Returns the sum of the squared norms of a vector.
 #[must_use]
 pub fn norm_sq(vector: &[Small]) -> u128 {
     vector.iter().map(Small::norm_sq).sum()
 }
 
-/// The residue in `[0, Q)` of a number below `2^96`.
+/// Returns the residue in `[0, Q)` of a number below `2^96`.
 #[must_use]
 #[inline]
 pub(crate) fn reduce_wide(x: u128) -> u64 {
@@ -61,7 +60,7 @@ pub(crate) fn reduce_wide(x: u128) -> u64 {
     if twice >= Q { twice - Q } else { twice }
 }
 
-/// The residue in `[0, Q)` of any `i64`.
+/// Returns the residue in `[0, Q)` of any `i64`.
 #[must_use]
 #[inline(always)]
 pub(crate) fn reduce(x: i64) -> u64 {
@@ -72,14 +71,14 @@ pub(crate) fn reduce(x: i64) -> u64 {
     (shifted - if shifted >= modulus { modulus } else { 0 }) as u64
 }
 
-/// The product of two residues in `[0, Q)`.
+/// Returns the product of two residues in `[0, Q)`.
 #[must_use]
 #[inline]
 pub(crate) fn mul_mod(a: u64, b: u64) -> u64 {
     reduce_wide(u128::from(a) * u128::from(b))
 }
 
-/// The sum of two residues in `[0, Q)`.
+/// Returns the sum of two residues in `[0, Q)`.
 #[must_use]
 #[inline]
 pub(crate) fn add_mod(a: u64, b: u64) -> u64 {
@@ -87,7 +86,7 @@ pub(crate) fn add_mod(a: u64, b: u64) -> u64 {
     if sum >= Q { sum - Q } else { sum }
 }
 
-/// The representative of a residue in `[-(Q-1)/2, (Q-1)/2]`.
+/// Returns the representative of a residue in `[-(Q-1)/2, (Q-1)/2]`.
 #[must_use]
 #[inline(always)]
 pub(crate) fn centred(x: u64) -> i64 {
@@ -106,7 +105,7 @@ impl Rq {
     /// The zero element.
     pub(crate) const ZERO: Self = Self([0; DEGREE]);
 
-    /// The constant `x`.
+    /// Returns the constant `x`.
     #[must_use]
     pub(crate) fn constant(x: i64) -> Self {
         let mut out = Self::ZERO;
@@ -114,7 +113,7 @@ impl Rq {
         out
     }
 
-    /// The element with these coefficients. None if one is not below [`Q`].
+    /// Returns the element with these coefficients, or None if any is not below [`Q`].
     #[must_use]
     pub(crate) fn from_canonical(coefficients: [u64; DEGREE]) -> Option<Self> {
         coefficients
@@ -123,25 +122,25 @@ impl Rq {
             .then_some(Self(coefficients))
     }
 
-    /// The element with these integer coefficients, reduced.
+    /// Returns the element with these integer coefficients, reduced.
     #[must_use]
     pub(crate) fn from_integers(coefficients: &[i64; DEGREE]) -> Self {
         Self(coefficients.map(reduce))
     }
 
-    /// The image of a short element.
+    /// Returns the image of a short element.
     #[must_use]
     pub(crate) fn from_small(x: &Small) -> Self {
         Self(x.0.map(|c| reduce(i64::from(c))))
     }
 
-    /// The coefficients, each in `[0, Q)`.
+    /// Returns the coefficients, each in `[0, Q)`.
     #[must_use]
     pub(crate) fn coefficients(&self) -> &[u64; DEGREE] {
         &self.0
     }
 
-    /// The coefficients, each centred in `[-(Q-1)/2, (Q-1)/2]`.
+    /// Returns the coefficients, each centred in `[-(Q-1)/2, (Q-1)/2]`.
     #[must_use]
     pub(crate) fn centred(&self) -> [i64; DEGREE] {
         self.0.map(centred)
@@ -170,14 +169,14 @@ impl Rq {
         }
     }
 
-    /// The product with a scalar in `[0, Q)`.
+    /// Returns the product with a scalar in `[0, Q)`.
     #[must_use]
     pub(crate) fn scaled(&self, scalar: u64) -> Self {
         Self(self.0.map(|c| mul_mod(c, scalar)))
     }
 
-    /// The sum of the products of three elements and scalars in `[0, Q)`, reduced once: three products are below
-    /// `2^98`.
+    /// Returns the sum of the products of three elements and scalars in `[0, Q)`, reduced only once: the sum of three
+    /// products is below `2^98`.
     #[must_use]
     pub(crate) fn weighted(elements: [&Self; 3], scalars: &[u64; 3]) -> Self {
         Self(std::array::from_fn(|k| {
@@ -190,7 +189,7 @@ impl Rq {
         }))
     }
 
-    /// `X -> X^-1`, the automorphism with `<a, b> = ct(sigma(a) b)` on coefficient vectors.
+    /// Applies `X -> X^-1`, the automorphism with `<a, b> = ct(sigma(a) b)` on coefficient vectors.
     #[must_use]
     pub(crate) fn sigma(&self) -> Self {
         let mut out = Self::ZERO;
@@ -202,7 +201,7 @@ impl Rq {
     }
 }
 
-/// The exact inner product of the coefficient vectors of `a` and `b` modulo [`Q`], which is the
+/// Returns the exact inner product of the coefficient vectors of `a` and `b` modulo [`Q`], which is the
 /// constant coefficient of `sigma(a) b`.
 #[must_use]
 #[cfg(test)]

@@ -15,25 +15,25 @@ use crate::kernel::{Dispatch, Pass, Vectors};
 /// An **integer** polynomial (not reduced modulo `Q`) in residues modulo eight primes, evaluated
 /// at the roots of `X^64 + 1`.
 ///
-/// Each value carries bounds of its coefficients and of the sum of their absolute values, which
-/// depend on the operations alone, never on the data; leaving the residues for [`Rq`] asserts that
+/// Each value carries bounds on its coefficients and on the sum of their absolute values, which
+/// depend only on the operations, never on the data. Converting back to [`Rq`] asserts that
 /// coefficients are below half the product of the primes, so an overflow is impossible rather than
-/// rare.
+/// merely rare.
 ///
-/// A method works on the portable level; one that ends in `_in` on the level of the pass around it.
+/// Methods run on the portable level; methods whose names end in `_in` run on the level of the enclosing pass.
 #[derive(Clone)]
 pub(crate) struct Ntt {
     rows: Rows,
     bound: Bound,
 }
 
-/// Bounds of an integer polynomial, up to a rounding of `2^-53` an operation: a millionth, which
-/// [`Ntt::to_rq_in`] leaves room for, is that of a billion of them.
+/// Bounds of an integer polynomial, up to a rounding error of `2^-53` per operation. [`Ntt::to_rq_in`] leaves
+/// room for an error of a millionth, which would take a billion operations.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
-    /// Of each coefficient.
+    /// Bound on each coefficient.
     max: f64,
-    /// Of the sum of the absolute values of all.
+    /// Bound on the sum of the absolute values of all coefficients.
     sum: f64,
 }
 
@@ -49,7 +49,7 @@ impl Bound {
         }
     }
 
-    /// Of either of two.
+    /// Bound that holds for either of two polynomials.
     #[inline(always)]
     pub(super) fn or(self, other: Self) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Bound {
         }
     }
 
-    /// A coefficient of a product is a sum of products of the coefficients of both in some order.
+    /// Bound of a product: each of its coefficients is a sum of products of the coefficients of both in some order.
     #[inline(always)]
     pub(super) fn times(self, other: Self) -> Self {
         let (one, two) = (self.max * other.sum, self.sum * other.max);
@@ -76,7 +76,7 @@ impl Bound {
         }
     }
 
-    /// Of a sum of so many.
+    /// Bound of a sum of `count` such polynomials.
     #[inline(always)]
     pub(super) fn many(self, count: usize) -> Self {
         Self {
@@ -111,19 +111,19 @@ impl Ntt {
         }
     }
 
-    /// An element with 16-bit coefficients.
+    /// Converts an element with 16-bit coefficients.
     #[cfg(test)]
     pub(crate) fn from_small(x: &Small) -> Self {
         Self::from_small_bounded(x, 1 << 15)
     }
 
-    /// An element whose coefficients are known to be at most `bound` in absolute value.
+    /// Converts an element whose coefficients are known to be at most `bound` in absolute value.
     #[must_use]
     pub(crate) fn from_small_bounded(x: &Small, bound: u16) -> Self {
         Backend::Portable.run(OfSmall(x, bound))
     }
 
-    /// [`Ntt::from_small_bounded`].
+    /// As [`Ntt::from_small_bounded`].
     #[must_use]
     #[inline(always)]
     pub(crate) fn from_small_in<V: Vectors>(x: &Small, bound: u16) -> Self {
@@ -132,7 +132,7 @@ impl Ntt {
         out
     }
 
-    /// Becomes [`Ntt::from_small_in`].
+    /// Overwrites `self` with the result of [`Ntt::from_small_in`].
     #[inline(always)]
     pub(crate) fn set_small_in<V: Vectors>(&mut self, x: &Small, bound: u16) {
         debug_assert!(x.0.iter().all(|c| c.unsigned_abs() <= bound));
@@ -141,19 +141,19 @@ impl Ntt {
         transform::forward::<V>(&mut self.rows);
     }
 
-    /// The centred representative of a residue class.
+    /// Returns the centred representative of a residue class.
     #[must_use]
     pub(crate) fn from_rq(x: &Rq) -> Self {
         Self::from_integers(&x.centred(), Q / 2, Backend::Portable)
     }
 
-    /// Becomes [`Ntt::from_rq`].
+    /// Overwrites `self` with the result of [`Ntt::from_rq`].
     #[inline(always)]
     pub(crate) fn set_rq_in<V: Vectors>(&mut self, x: &Rq) {
         self.set_integers_in::<V>(&x.centred(), Q / 2);
     }
 
-    /// Becomes [`Ntt::from_rq`] of `2^bits x`.
+    /// Overwrites `self` with [`Ntt::from_rq`] of `2^bits x`.
     #[inline(always)]
     pub(crate) fn set_shifted_in<V: Vectors>(&mut self, x: &Rq, bits: u32) {
         let mut numbers = x.centred();
@@ -169,7 +169,7 @@ impl Ntt {
         self.set_integers_in::<V>(&numbers, Q / 2);
     }
 
-    /// An integer polynomial whose coefficients are at most `bound` in absolute value.
+    /// Converts an integer polynomial whose coefficients are at most `bound` in absolute value.
     ///
     /// # Panics
     /// If the bound is not below `2^47`, or a coefficient exceeds it.
@@ -179,7 +179,7 @@ impl Ntt {
         backend.run(OfIntegers(centred, bound))
     }
 
-    /// Becomes [`Ntt::from_integers`] of numbers that are known to be at most `bound`.
+    /// Overwrites `self` with [`Ntt::from_integers`] of numbers known to be at most `bound`.
     #[inline(always)]
     fn set_integers_in<V: Vectors>(&mut self, centred: &[i64; DEGREE], bound: u64) {
         self.bound = Bound::coefficients(bound);
@@ -187,7 +187,7 @@ impl Ntt {
         transform::forward::<V>(&mut self.rows);
     }
 
-    /// Becomes the classes of integers that are not reduced yet, each by its centred representative.
+    /// Overwrites `self` with the classes of integers that are not yet reduced, each by its centred representative.
     #[inline(always)]
     pub(crate) fn set_sums_in<V: Vectors>(&mut self, sums: &[i64; DEGREE]) {
         let mut centred = [0; DEGREE];
@@ -197,7 +197,7 @@ impl Ntt {
         self.set_integers_in::<V>(&centred, Q / 2);
     }
 
-    /// What constants have at every root: those of many residues in `[0, Q)`, each the centred
+    /// Returns, for many residues in `[0, Q)`, the row that the constant has at every root, using the centred
     /// representative.
     #[must_use]
     #[inline(always)]
@@ -215,7 +215,7 @@ impl Ntt {
         out
     }
 
-    /// Becomes the constant of such a row.
+    /// Overwrites `self` with the constant of such a row.
     #[inline(always)]
     pub(crate) fn set_constant(&mut self, row: &Row) {
         let max = (Q / 2) as f64;
@@ -223,23 +223,23 @@ impl Ntt {
         self.rows.0.as_chunks_mut().0.fill(*row);
     }
 
-    /// The constants of many residues in `[0, Q)`, each the centred representative.
+    /// Converts many residues in `[0, Q)` to constants, each the centred representative.
     #[must_use]
     pub(crate) fn constants(residues: &[u64], backend: Backend) -> Vec<Self> {
         backend.run(Constants(residues))
     }
 
-    /// The residue class of this integer polynomial modulo `Q`.
+    /// Returns the residue class of this integer polynomial modulo `Q`.
     ///
     /// # Panics
-    /// If the operations that made this value allow coefficients beyond the residue system: an
-    /// error of the program, whatever the data.
+    /// If the operations that produced this value allow coefficients beyond the residue system. This is a
+    /// programming error and does not depend on the data.
     #[must_use]
     pub(crate) fn to_rq(&self) -> Rq {
         Backend::Portable.run(ToRq(self))
     }
 
-    /// [`Ntt::to_rq`].
+    /// As [`Ntt::to_rq`].
     ///
     /// # Panics
     /// As [`Ntt::to_rq`].
@@ -251,7 +251,7 @@ impl Ntt {
         out
     }
 
-    /// Writes [`Ntt::to_rq`].
+    /// Writes the result of [`Ntt::to_rq`] to `out`.
     ///
     /// # Panics
     /// As [`Ntt::to_rq`].
@@ -264,8 +264,7 @@ impl Ntt {
         rows::lift::<V>(&self.rows, &mut out.0);
     }
 
-    /// The centred representative of the class modulo `Q`: the same class, with the smallest
-    /// bound.
+    /// Returns the centred representative of the class modulo `Q`: the same class with the smallest bound.
     #[cfg(test)]
     #[must_use]
     pub(crate) fn refreshed(&self) -> Self {
@@ -277,20 +276,20 @@ impl Ntt {
         Backend::Portable.run(Add(self, other));
     }
 
-    /// [`Ntt::add`].
+    /// As [`Ntt::add`].
     #[inline(always)]
     pub(crate) fn add_in<V: Vectors>(&mut self, other: &Self) {
         self.bound = self.bound.plus(other.bound);
         rows::add::<V>(&mut self.rows.0, &other.rows.0);
     }
 
-    /// The product.
+    /// Returns the product.
     #[must_use]
     pub(crate) fn times(&self, other: &Self) -> Self {
         Backend::Portable.run(Times(self, other))
     }
 
-    /// [`Ntt::times`].
+    /// As [`Ntt::times`].
     #[must_use]
     #[inline(always)]
     pub(crate) fn times_in<V: Vectors>(&self, other: &Self) -> Self {
@@ -307,20 +306,20 @@ impl Ntt {
         out.bound = self.bound;
     }
 
-    /// The same with values that are not reduced, for [`Ntt::add_diagonals_in`] alone.
+    /// The same, but leaves the values unreduced; for [`Ntt::add_diagonals_in`] only.
     #[inline(always)]
     pub(crate) fn by_x_loosely_in<V: Vectors>(&self, out: &mut Self) {
         transform::by_x_loosely::<V::Wide>(&self.rows, &mut out.rows);
         out.bound = self.bound;
     }
 
-    /// The sum of the products of pairs.
+    /// Returns the sum of the products of pairs.
     #[must_use]
     pub(crate) fn dot<'a>(pairs: impl IntoIterator<Item = (&'a Self, &'a Self)>) -> Self {
         Backend::Portable.run(Dot(pairs.into_iter()))
     }
 
-    /// [`Ntt::dot`].
+    /// As [`Ntt::dot`].
     #[must_use]
     #[inline(always)]
     pub(crate) fn dot_in<'a, V: Vectors>(
@@ -331,14 +330,14 @@ impl Ntt {
         out
     }
 
-    /// Adds the product of two.
+    /// Adds the product of two values.
     #[inline(always)]
     pub(crate) fn add_scaled_in<V: Vectors>(&mut self, x: &Self, by: &Scaled) {
         self.bound = self.bound.plus(x.bound.times(by.0.bound));
         rows::add_scaled::<V>(&mut self.rows, &x.rows, &by.0.rows);
     }
 
-    /// Asks for the numbers, which are read soon.
+    /// Prefetches the numbers, which are read soon.
     #[inline(always)]
     pub(crate) fn prefetch_in<V: Vectors>(&self) {
         V::prefetch(&self.rows.0);
@@ -370,12 +369,12 @@ impl Ntt {
     }
 }
 
-/// A factor of sums: its values are those of an element times `2^16`, so that products or a sum of them are divided
-/// once, and not corrected for it.
+/// A factor of sums: holds the values of an element times `2^16`, so that a product or a sum of products needs only
+/// one Montgomery division and no correction for it.
 #[derive(Clone)]
 pub(crate) struct Scaled(Ntt);
 
-/// Makes a pass of an expression over a level.
+/// Defines a pass that evaluates an expression on a level.
 macro_rules! pass {
     ($name:ident ( $($field:ty),* ), |$self:ident, $v:ident| $run:expr => $output:ty) => {
         struct $name<'a>($(&'a $field,)*);
@@ -460,8 +459,8 @@ pass!(OfRq(Rq), |self, V| {
 pass!(ToRq(Ntt), |self, V| self.0.to_rq_in::<V>() => Rq);
 pass!(Times(Ntt, Ntt), |self, V| self.0.times_in::<V>(self.1) => Ntt);
 
-/// So many zeros behind the numbers of a vector, where they are overwritten: numbers that are made elsewhere and
-/// pushed are copied, some of them twice.
+/// Appends `count` zeros to a vector and returns them to be overwritten. Numbers computed elsewhere and then
+/// pushed would be copied, some of them twice.
 #[inline(always)]
 fn new(vector: &mut Vec<Ntt>, count: usize) -> &mut [Ntt] {
     let before = vector.len();
@@ -469,7 +468,7 @@ fn new(vector: &mut Vec<Ntt>, count: usize) -> &mut [Ntt] {
     &mut vector[before..]
 }
 
-/// Adds residues of short elements with coefficients of at most a bound.
+/// Appends residues of short elements with a bound on the coefficients.
 struct ManySmall<'a>(&'a [Small], u16, &'a mut Vec<Ntt>);
 
 impl Pass for ManySmall<'_> {
@@ -483,7 +482,7 @@ impl Pass for ManySmall<'_> {
     }
 }
 
-/// Adds residues of classes.
+/// Appends residues of classes.
 struct ManyOf<'a>(&'a [Rq], &'a mut Vec<Ntt>);
 
 impl Pass for ManyOf<'_> {
@@ -533,58 +532,58 @@ pass!(ManyByX([Ntt]), |self, V| {
     out
 } => Vec<Ntt>);
 
-/// Between elements and residues, on a kernel.
+/// Conversions between elements and residues, on a kernel.
 pub(crate) trait Transforms: Copy {
-    /// The product of two integer polynomials.
+    /// Returns the product of two integer polynomials.
     #[must_use]
     fn product(self, a: &Ntt, b: &Ntt) -> Ntt;
 
-    /// Many as factors of sums.
+    /// Converts many polynomials to factors of sums.
     #[must_use]
     fn scaled(self, vector: &[Ntt]) -> Vec<Scaled>;
 
-    /// The products of one integer polynomial and many, as factors of sums.
+    /// Returns the products of one integer polynomial and many, as factors of sums.
     #[must_use]
     fn scaled_products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Scaled>;
 
-    /// The products of `X` and many.
+    /// Returns the products of `X` and many polynomials.
     #[must_use]
     fn many_by_x(self, vector: &[Ntt]) -> Vec<Ntt>;
 
-    /// The sum of the products of pairs.
+    /// Returns the sum of the products of pairs.
     #[must_use]
     fn dot<'a>(self, pairs: impl IntoIterator<Item = (&'a Ntt, &'a Ntt)>) -> Ntt;
 
-    /// The centred representative of a class.
+    /// Returns the centred representative of a class.
     #[must_use]
     fn transform(self, x: &Rq) -> Ntt;
 
-    /// The class of an integer polynomial.
+    /// Returns the class of an integer polynomial.
     ///
     /// # Panics
     /// As [`Ntt::to_rq`].
     #[must_use]
     fn element(self, x: &Ntt) -> Rq;
 
-    /// The residues of many short elements.
+    /// Returns the residues of many short elements.
     #[must_use]
     fn residues(self, vector: &[Small]) -> Vec<Ntt>;
 
-    /// The residues of many elements with coefficients of at most `bound` in absolute value.
+    /// Returns the residues of many elements with coefficients of at most `bound` in absolute value.
     #[must_use]
     fn residues_bounded(self, vector: &[Small], bound: u16) -> Vec<Ntt>;
 
-    /// Adds the residues of many short elements to others.
+    /// Appends the residues of many short elements.
     fn add_residues(self, vector: &[Small], out: &mut Vec<Ntt>);
 
-    /// The residues of the centred representatives of many classes.
+    /// Returns the residues of the centred representatives of many classes.
     #[must_use]
     fn transforms(self, vector: &[Rq]) -> Vec<Ntt>;
 
-    /// Adds the residues of many classes to others.
+    /// Appends the residues of many classes.
     fn add_transforms(self, vector: &[Rq], out: &mut Vec<Ntt>);
 
-    /// The classes of many integer polynomials.
+    /// Returns the classes of many integer polynomials.
     ///
     /// # Panics
     /// As [`Ntt::to_rq`].

@@ -1,13 +1,13 @@
-//! The product of two matrices of polynomials' values, line by line of a cache.
+//! The product of two matrices of polynomial values, one cache line at a time.
 //!
-//! What is needed together lies together: the same place of different polynomials, whole powers of
-//! two apart, would share few sets of a cache, and nothing fetches it ahead.
+//! Data that is used together is stored together. The same position in different polynomials, whose distances
+//! are large powers of two, would map to few sets of a cache, and no prefetcher would fetch it.
 
 use super::residues::PRIMES;
 use super::rows::{PRODUCTS_MAX, Rows, SIZE, add_sums};
 use crate::kernel::{Vector, Vectors};
 
-/// Numbers of a line, and lines of a polynomial.
+/// Numbers per line, and lines per polynomial.
 const LINE: usize = 32;
 pub(super) const LINES: usize = SIZE / LINE;
 
@@ -20,7 +20,7 @@ impl Line {
     pub(super) const ZERO: Self = Self([0; LINE]);
 }
 
-/// The same line of two polynomials, vectors of both interleaved.
+/// The same line of two polynomials, with their vectors interleaved.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Pair([i16; 2 * LINE]);
@@ -29,7 +29,7 @@ impl Pair {
     pub(super) const ZERO: Self = Self([0; 2 * LINE]);
 }
 
-/// Interleaves polynomials, two and two: first the first line of all pairs, then the second.
+/// Interleaves polynomials in pairs: first the first line of all pairs, then the second, and so on.
 #[inline(always)]
 pub(super) fn pack<V: Vectors>(to: &mut [Pair], elements: &[&Rows]) {
     let pairs = elements.as_chunks::<2>().0;
@@ -48,9 +48,9 @@ pub(super) fn pack<V: Vectors>(to: &mut [Pair], elements: &[&Rows]) {
     }
 }
 
-/// What is multiplied, and where the sums go.
+/// The operands, and where the sums are written.
 pub(super) struct Product<'a> {
-    /// For each line of a polynomial the sums, row by row.
+    /// For each line of a polynomial, the sums row by row.
     pub(super) out: &'a mut [Line],
     /// The rows of the left and of the right matrix, packed, each of `pairs` pairs.
     pub(super) a: &'a [Pair],
@@ -62,7 +62,7 @@ pub(super) struct Product<'a> {
 }
 
 impl Product<'_> {
-    /// `out[i][j] += sum_k a[i][k] b[j][k]`: four rows times two columns at a time, whose sums stay
+    /// Computes `out[i][j] += sum_k a[i][k] b[j][k]`, four rows times two columns at a time, whose sums stay
     /// in registers.
     #[inline(always)]
     pub(super) fn add<V: Vectors>(self) {
@@ -90,7 +90,7 @@ impl Product<'_> {
     }
 }
 
-/// `H` rows times all columns.
+/// Multiplies `H` rows by all columns.
 #[inline(always)]
 fn add_rows<V: Vector, const H: usize>(
     out: &mut [Line],
@@ -114,14 +114,14 @@ fn add_rows<V: Vector, const H: usize>(
     }
 }
 
-/// The vectors of two polynomials from place `at` of a line on.
+/// Loads the vectors of two polynomials from position `at` of a line on.
 #[inline(always)]
 fn load<V: Vector>(pair: &Pair, at: usize) -> (V, V) {
     let numbers = &pair.0[2 * at..];
     (V::load(numbers), V::load(&numbers[V::LANES..]))
 }
 
-/// `H` rows times `W` columns, from the first on.
+/// Multiplies `H` rows by `W` columns, starting with the first.
 #[inline(always)]
 fn add_block<V: Vector, const H: usize, const W: usize>(
     out: &mut [Line],

@@ -19,16 +19,16 @@ pub(super) const PRODUCT: u128 = {
     product
 };
 
-/// Integers up to this absolute value are recovered exactly: 98 % of half the product, so that
-/// the rounding of the quotient in [`super::rows::lift`] has a distance of one hundredth from
-/// its breaking point.
+/// Integers up to this absolute value are recovered exactly. It is 98 % of half the product, so that
+/// the rounding of the quotient in [`super::rows::lift`] stays one hundredth away from its breaking
+/// point.
 pub(super) const BOUND: u128 = PRODUCT / 100 * 49;
 
-/// One number for each prime.
+/// One number per prime.
 pub(super) type Row = [i16; PRIMES];
 
-/// A constant of products: in Montgomery form (times `2^16`, centred), and times the inverse of
-/// the prime modulo `2^16`.
+/// A constant multiplicand: in Montgomery form (times `2^16`, centred), and times the inverse of the
+/// prime modulo `2^16`.
 #[derive(Clone, Copy)]
 pub(super) struct Factor {
     pub(super) value: Row,
@@ -37,29 +37,29 @@ pub(super) struct Factor {
 
 /// The constants of a transform, row after row.
 pub(super) struct Roots {
-    /// Those of all butterflies.
+    /// Constants of all butterflies.
     pub(super) each: Rows,
-    /// Those of the layer that has blocks of two rows, each twice.
+    /// Constants of the layer with blocks of two rows, each twice.
     pub(super) twice: Rows,
 }
 
-/// Rows of constants as [`Factor`] has them.
+/// Rows of constants in the form of [`Factor`].
 pub(super) struct Rows {
     pub(super) values: [i16; DEGREE * PRIMES],
     pub(super) scaled: [i16; DEGREE * PRIMES],
 }
 
-/// Everything that the kernels need of the primes.
+/// Everything that the kernels need to know about the primes.
 pub(super) struct Tables {
     /// The primes.
     pub(super) p: Row,
-    /// Their inverses modulo `2^16`.
+    /// The inverses of the primes modulo `2^16`.
     pub(super) p_inv: Row,
     /// `round(2^27 / p)`.
     pub(super) barrett: Row,
-    /// `2^16`: undoes the division of one product.
+    /// `2^16`: undoes the division in one product.
     pub(super) square: Factor,
-    /// Powers of the roots in the order of the butterflies, and in that of the inverse transform.
+    /// Powers of the roots in the order of the butterflies, and in the order of the inverse transform.
     pub(super) roots: Roots,
     pub(super) inverse_roots: Roots,
     /// The values of `X`.
@@ -68,15 +68,15 @@ pub(super) struct Tables {
     pub(super) crt: Factor,
     /// `2^12, 2^24, 2^36`.
     pub(super) limbs: [Factor; 3],
-    /// `PRODUCT / p` modulo [`Q`] in limbs of 12 bits, the top one signed, then `round(2^25 / p)`;
-    /// each for two primes in turn.
+    /// `PRODUCT / p` modulo [`Q`] in limbs of 12 bits, the top one signed, followed by `round(2^25 / p)`;
+    /// each for two primes at a time.
     pub(super) parts: [[Row; PRIMES / 2]; LIFT_PARTS],
 }
 
-/// Sums over all primes that recover a number.
+/// Number of sums over all primes that recover a number.
 pub(super) const LIFT_PARTS: usize = 5;
 
-/// The tables of all primes.
+/// The tables for all primes.
 pub(super) static TABLES: Tables = {
     const NONE: Factor = Factor {
         value: [0; PRIMES],
@@ -133,7 +133,7 @@ const fn montgomery(x: i64, p: i64) -> i16 {
     centre((x % p) * ((1 << 16) % p) % p, p) as i16
 }
 
-/// A root of order 128: the first power of the right exponent whose 64th power is -1.
+/// Returns a root of order 128: the first power with the right exponent whose 64th power is -1.
 const fn root(p: i64) -> i64 {
     let mut base = 2;
     loop {
@@ -145,7 +145,7 @@ const fn root(p: i64) -> i64 {
     }
 }
 
-/// The inverse of an odd number modulo `2^16`.
+/// Returns the inverse of an odd number modulo `2^16`.
 const fn inverse(p: i16) -> i16 {
     let mut inverse = 1i16;
     let mut step = 0;
@@ -157,14 +157,14 @@ const fn inverse(p: i16) -> i16 {
     inverse
 }
 
-/// Sets the constant of one prime to a number.
+/// Sets the constant of one prime.
 const fn set(factor: &mut Factor, k: usize, number: i64) {
     let p = MODULI[k];
     factor.value[k] = montgomery(number, p as i64);
     factor.scaled[k] = factor.value[k].wrapping_mul(inverse(p));
 }
 
-/// Sets the root of one prime in row `row`, and twice if it is one of sixteen from `first` on.
+/// Sets the root of one prime in row `row`, and a second time if it is one of sixteen from `first` on.
 const fn set_root(roots: &mut Roots, k: usize, row: usize, first: usize, root: i16) {
     let scaled = root.wrapping_mul(inverse(MODULI[k]));
     roots.each.values[row * PRIMES + k] = root;
@@ -178,7 +178,7 @@ const fn set_root(roots: &mut Roots, k: usize, row: usize, first: usize, root: i
     }
 }
 
-/// The column of one prime.
+/// Fills the column of one prime.
 const fn fill(tables: &mut Tables, k: usize) {
     let p = MODULI[k] as i64;
     tables.p_inv[k] = inverse(MODULI[k]);
@@ -190,7 +190,7 @@ const fn fill(tables: &mut Tables, k: usize) {
         let reversed = (i as u8).reverse_bits() >> 2;
         let root = montgomery(power(psi, reversed as i64, p), p);
         set_root(&mut tables.roots, k, i, 16, root);
-        // The roots of a layer, walked backwards, are the negated inverses of its forward roots.
+        // The roots of a layer, traversed backwards, are the negated inverses of its forward roots.
         set_root(&mut tables.inverse_roots, k, DEGREE - 1 - i, 32, root);
         // The last layer divides `X^2 - root^2`.
         if i >= DEGREE / 2 {

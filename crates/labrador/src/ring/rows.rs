@@ -1,17 +1,17 @@
 //! Rows of residues: row `j` holds coefficient (or value) `j` of one polynomial modulo each of the
-//! eight primes, so one operation on a row works for all primes, and vectors of any length hold
+//! eight primes. One operation on a row therefore works for all primes, and vectors of any length hold
 //! whole rows.
 //!
 //! Bounds, for `p <= 13697`: a reduced residue is at most `p/2 + 10` (6858) in absolute value. A
-//! Montgomery product of `|a| <= A` and a centred constant is at most `A p / 2^17 + p/2 + 1`. With
-//! the bounds shown, arithmetic is wrapping.
+//! Montgomery product of `|a| <= A` and a centred constant is at most `A p / 2^17 + p/2 + 1`. Given these
+//! bounds, the arithmetic is wrapping.
 
 use super::residues::{Factor, LIFT_PARTS, MODULI, PRIMES, PRODUCT_MOD_Q, TABLES};
 use super::transform::inverse;
 use super::{DEGREE, reduce};
 use crate::kernel::{Pass, Vector, Vectors};
 
-/// Numbers of a polynomial: [`PRIMES`] of each coefficient.
+/// Numbers per polynomial: [`PRIMES`] for each coefficient.
 pub(super) const SIZE: usize = DEGREE * PRIMES;
 
 /// All rows of a polynomial.
@@ -23,14 +23,14 @@ impl Rows {
     pub(super) const ZERO: Self = Self([0; SIZE]);
 }
 
-/// At most this many products of reduced residues fit an accumulator, of which one may be below
+/// Maximum number of products of reduced residues that fit an accumulator. One factor of each may instead be below
 /// [`LOOSE_MAX`]: `32 * 6858 * 7568 < 2^31`.
 pub(super) const PRODUCTS_MAX: usize = 32;
 
-/// A bound of Montgomery products of reduced residues and centred constants: `6858 p / 2^17 + p/2 + 1`.
+/// Bound on Montgomery products of reduced residues and centred constants: `6858 p / 2^17 + p/2 + 1`.
 pub(super) const LOOSE_MAX: i64 = 7568;
 
-/// `a b / 2^16` modulo `p` for a constant `b`, for `|a b| < 2^15 p`: the low halves of `a b` and of
+/// Returns `a b / 2^16` modulo `p` for a constant `b`, where `|a b| < 2^15 p`. The low halves of `a b` and of
 /// the multiple of `p` agree, so the high halves subtract exactly.
 #[inline(always)]
 pub(super) fn by_factor<V: Vector>(a: V, b: &Factor) -> V {
@@ -39,14 +39,14 @@ pub(super) fn by_factor<V: Vector>(a: V, b: &Factor) -> V {
     high.sub(quotient.mul_high(V::repeat(&TABLES.p)))
 }
 
-/// `a b / 2^16` modulo `p`.
+/// Returns `a b / 2^16` modulo `p`.
 #[inline(always)]
 fn mont<V: Vector>(a: V, b: V) -> V {
     let quotient = a.mul_low(b).mul_low(V::repeat(&TABLES.p_inv));
     a.mul_high(b).sub(quotient.mul_high(V::repeat(&TABLES.p)))
 }
 
-/// A representative at most `p/2 + 10` in absolute value, of any `i16`.
+/// Returns a representative of any `i16` of at most `p/2 + 10` in absolute value.
 #[inline(always)]
 pub(super) fn barrett<V: Vector>(a: V) -> V {
     let half = V::repeat(&[1 << 10; PRIMES]);
@@ -67,7 +67,7 @@ pub(super) fn of_small<V: Vectors>(x: &[i16; DEGREE], rows: &mut Rows) {
 
 /// Writes the residues of centred integers below `2^47` in absolute value.
 ///
-/// Four limbs of 12 bits, the top one signed: the sum is at most `4096 + 3 (429 + 6850)`, below
+/// Uses four limbs of 12 bits, the top one signed: the sum is at most `4096 + 3 (429 + 6850)`, below
 /// `2^15`.
 #[inline(always)]
 pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE], rows: &mut Rows) {
@@ -109,7 +109,7 @@ fn of_limbs<V: Vectors>(x: &[i64; DEGREE], rows: &mut Rows) {
     }
 }
 
-/// The products of two reduced polynomials' values, reduced.
+/// Returns the products of two reduced polynomials' values, reduced.
 #[inline(always)]
 pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
     let mut out = Rows([0; SIZE]);
@@ -122,7 +122,7 @@ pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
     out
 }
 
-/// Multiplies reduced values by `2^16`, reduced: factors of [`add_scaled_sums`].
+/// Multiplies reduced values by `2^16`, reduced, for use as factors of [`add_scaled_sums`].
 #[inline(always)]
 pub(super) fn scale<V: Vectors>(rows: &mut Rows) {
     let mut at = 0;
@@ -133,7 +133,7 @@ pub(super) fn scale<V: Vectors>(rows: &mut Rows) {
     }
 }
 
-/// Adds reduced values to as many reduced values, reduced.
+/// Adds reduced values to the same number of reduced values, reduced.
 #[inline(always)]
 pub(super) fn add<V: Vectors>(a: &mut [i16], b: &[i16]) {
     let mut at = 0;
@@ -144,8 +144,8 @@ pub(super) fn add<V: Vectors>(a: &mut [i16], b: &[i16]) {
     }
 }
 
-/// Adds the products of reduced values and [scaled](scale) ones to reduced values; output reduced. A product is below
-/// 7,568, the sum below 14,500.
+/// Adds the products of reduced values and [scaled](scale) ones to reduced values; output reduced. A product is
+/// below 7,568, the sum below 14,500.
 #[inline(always)]
 pub(super) fn add_scaled<V: Vectors>(out: &mut Rows, x: &Rows, by: &Rows) {
     let mut at = 0;
@@ -186,7 +186,7 @@ pub(super) static ZERO: Rows = Rows::ZERO;
 
 /// Adds sums of at most [`PRODUCTS_MAX`] products to reduced values; output reduced.
 ///
-/// `32 * 6858 * 7568 / 2^16 + p/2` is below `2^15`, the second product below 10,300, the sum below
+/// `32 * 6858 * 7568 / 2^16 + p/2` is below `2^15`, the second product below 10,300, and the sum below
 /// 17,200.
 #[inline(always)]
 pub(super) fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
@@ -194,8 +194,8 @@ pub(super) fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
     barrett(V::load(values).add(twice)).store(values);
 }
 
-/// The same of products with factors that are [scaled](scale), of which sums of at most `products` are: the
-/// division leaves what is added. It is reduced before if it might not fit beside the values.
+/// The same for sums of at most `products` products with [scaled](scale) factors. The result of the division is added
+/// directly, or reduced first if it might overflow together with the values.
 #[inline(always)]
 pub(super) fn add_scaled_sums<V: Vector>(values: &mut [i16], sums: V::Sums, products: usize) {
     let mut once = divided::<V>(sums);
@@ -205,7 +205,8 @@ pub(super) fn add_scaled_sums<V: Vector>(values: &mut [i16], sums: V::Sums, prod
     barrett(V::load(values).add(once)).store(values);
 }
 
-/// Sums of at most [`PRODUCTS_MAX`] products over `2^16`: below `2^15`, of half as many below 19,600.
+/// Divides sums of at most [`PRODUCTS_MAX`] products by 2^16: the result is below `2^15`, and for half as many
+/// products below 19,600.
 #[inline(always)]
 fn divided<V: Vector>(sums: V::Sums) -> V {
     let (low, high) = V::halves(sums);
@@ -214,9 +215,9 @@ fn divided<V: Vector>(sums: V::Sums) -> V {
 }
 
 /// Writes the integers modulo `Q` with these values at the roots, by the explicit Chinese remainder
-/// theorem; exact for integers up to [`super::residues::BOUND`] in absolute value.
+/// theorem. Exact for integers up to [`super::residues::BOUND`] in absolute value.
 ///
-/// Digits are below `2^12.8`, limbs of cofactors 12 bits and reciprocals below `2^13`, so eight
+/// Digits are below `2^12.8`, limbs of cofactors have 12 bits and reciprocals are below `2^13`, so eight
 /// products stay below `2^29`. The quotient has 25 fractional bits and an error of less than
 /// `8 * 6858 / 2^26 < 0.001`.
 #[inline(always)]
@@ -259,8 +260,8 @@ fn recover<V: Vectors>(values: &Rows, out: &mut [u64; DEGREE]) {
     }
 }
 
-/// Where the row of sum `k` lies among `lanes` rows: vectors hold `lanes / 8` rows side by side,
-/// of which a transposition gathers one each, and sums come in two vectors.
+/// Returns the position of the row of sum `k` among `lanes` rows. Vectors hold `lanes / 8` rows side by side, the
+/// transposition gathers one from each, and sums come in two vectors.
 #[inline(always)]
 const fn place_of_sum(lanes: usize, k: usize) -> usize {
     let (each, half) = (lanes / PRIMES, lanes / 2);
@@ -268,7 +269,7 @@ const fn place_of_sum(lanes: usize, k: usize) -> usize {
     each * within + lane
 }
 
-/// For each part of [`super::residues::Tables::parts`] its sums over all primes, for eight vectors
+/// Returns, for each part of [`super::residues::Tables::parts`], its sums over all primes, for eight vectors
 /// of rows, in the order of [`place_of_sum`].
 #[inline(always)]
 fn sums_of_primes<V: Vector>(rows: &[i16]) -> [[i32; 32]; LIFT_PARTS] {
@@ -276,7 +277,7 @@ fn sums_of_primes<V: Vector>(rows: &[i16]) -> [[i32; 32]; LIFT_PARTS] {
     for (plane, row) in planes.iter_mut().zip(rows.chunks_exact(V::LANES)) {
         *plane = V::load(row);
     }
-    // Three perfect shuffles of eight vectors transpose squares of eight numbers.
+    // Three perfect shuffles of eight vectors transpose 8-by-8 squares of numbers.
     for _ in 0..3 {
         let before = planes;
         for k in 0..PRIMES / 2 {

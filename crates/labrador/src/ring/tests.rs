@@ -114,7 +114,7 @@ fn norms_of_the_least_integer_fit() {
     assert_eq!(norm_sq(&[x.clone(), x]), 2 * ((1 << 30) + 9));
 }
 
-/// Every level computes what the portable one does, for extreme and for random elements.
+/// Every level computes the same as the portable one, for extreme and for random elements.
 #[test]
 fn all_levels_agree() {
     use crate::kernel::{Pass, Vectors};

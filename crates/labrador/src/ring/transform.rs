@@ -1,10 +1,10 @@
 //! The transforms between coefficients and values, two layers at a time: each number is loaded and
 //! stored three times.
 //!
-//! Bounds as in [`super::rows`]: a layer of butterflies turns a bound `A` into `1.1045 A + 6850`:
-//! 6858, 14425, 22783, 32014, which is why the forward transform reduces after three layers. The
-//! inverse doubles sums: 6858, 13716, 27432, so it reduces after two. Neither closures, which would
-//! not be compiled for the instruction set of the pass, nor zipped iterators, which are not always
+//! For the bounds see [`super::rows`]: a layer of butterflies turns a bound `A` into `1.1045 A + 6850`,
+//! that is 6858, 14425, 22783, 32014, which is why the forward transform reduces after three layers. The
+//! inverse doubles sums, 6858, 13716, 27432, so it reduces after two. The code uses neither closures, which
+//! would not be compiled for the instruction set of the pass, nor zipped iterators, which are not always
 //! inlined.
 
 use super::DEGREE;
@@ -12,14 +12,14 @@ use super::residues::{self, Factor, PRIMES, Roots, TABLES};
 use super::rows::{Rows, SIZE, barrett, by_factor};
 use crate::kernel::{Pass, Vector, Vectors};
 
-/// Constants of the butterflies of one or several rows.
+/// Constants of the butterflies of one or more rows.
 #[derive(Clone, Copy)]
 struct Zeta<V> {
     value: V,
     scaled: V,
 }
 
-/// The same constants for all rows of a vector.
+/// Returns the same constants for all rows of a vector.
 #[inline(always)]
 fn zeta<V: Vector>(roots: &residues::Rows, row: usize) -> Zeta<V> {
     let at = PRIMES * row;
@@ -32,7 +32,7 @@ fn zeta<V: Vector>(roots: &residues::Rows, row: usize) -> Zeta<V> {
     }
 }
 
-/// The constants from row `row` on, those of one row for each of a vector.
+/// Returns the constants from row `row` on, one row of them for each row of a vector.
 #[inline(always)]
 fn zetas<V: Vector>(roots: &residues::Rows, row: usize) -> Zeta<V> {
     Zeta {
@@ -49,7 +49,7 @@ fn by_zeta<V: Vector>(a: V, b: Zeta<V>) -> V {
         .sub(quotient.mul_high(V::repeat(&TABLES.p)))
 }
 
-/// The products of a reduced polynomial's values and those of `X`; output reduced.
+/// Writes the products of a reduced polynomial's values and those of `X`; output reduced.
 #[inline(always)]
 pub(super) fn by_x<V: Vector>(rows: &Rows, out: &mut Rows) {
     let mut at = 0;
@@ -60,8 +60,8 @@ pub(super) fn by_x<V: Vector>(rows: &Rows, out: &mut Rows) {
     }
 }
 
-/// The same, not reduced: below [`super::rows::LOOSE_MAX`] in absolute value, which is enough for products with
-/// reduced values.
+/// The same, but not reduced: the output is below [`super::rows::LOOSE_MAX`] in absolute value, which is enough for
+/// products with reduced values.
 #[inline(always)]
 pub(super) fn by_x_loosely<V: Vector>(rows: &Rows, out: &mut Rows) {
     let mut at = 0;
@@ -90,7 +90,7 @@ fn barrett_two<V: Vector>((x, y): (V, V)) -> (V, V) {
     (barrett(x), barrett(y))
 }
 
-/// Four vectors of a step of two layers: those at `at` and one, two, three times `step` behind.
+/// Loads the four vectors of a two-layer step: those at `at` and at one, two and three times `step` after it.
 #[inline(always)]
 fn load_four<V: Vector>(rows: &Rows, at: usize, step: usize) -> [V; 4] {
     [
@@ -110,8 +110,8 @@ fn store_four<V: Vector>(rows: &mut Rows, at: usize, step: usize, four: [V; 4]) 
     d.store(&mut rows.0[at + 3 * step..]);
 }
 
-/// Evaluates reduced coefficients at the 64 roots; output reduced. Two layers at a time, so that
-/// numbers are loaded and stored three times; a reduction after three layers.
+/// Evaluates reduced coefficients at the 64 roots; output reduced. Works on two layers at a time, so that
+/// numbers are loaded and stored three times, with a reduction after three layers.
 #[inline(always)]
 pub(super) fn forward<V: Vectors>(rows: &mut Rows) {
     V::call(Forward(rows));
@@ -161,7 +161,7 @@ fn forward_in<V: Vector>(rows: &mut Rows) {
     forward_last::<V>(rows);
 }
 
-/// The layers of blocks of two rows and of one row, and a reduction.
+/// Applies the layers with blocks of two rows and of one row, then reduces.
 #[inline(always)]
 fn forward_last<V: Vector>(rows: &mut Rows) {
     let Roots { each, twice } = &TABLES.roots;
@@ -195,8 +195,8 @@ fn forward_last<V: Vector>(rows: &mut Rows) {
     }
 }
 
-/// Writes 64 times the coefficients of reduced values, times whatever constant `last` is; output
-/// reduced. Two layers at a time, each time with a reduction.
+/// Writes 64 times the coefficients of reduced values, times the constant `last`; output reduced. Works on
+/// two layers at a time, with a reduction after each pair.
 #[inline(always)]
 pub(super) fn inverse<V: Vectors>(values: &Rows, rows: &mut Rows, last: &Factor) {
     inverse_in::<V::Wide>(values, rows, last);
@@ -237,7 +237,7 @@ fn inverse_in<V: Vector>(values: &Rows, rows: &mut Rows, last: &Factor) {
     }
 }
 
-/// The layers of blocks of one row and of two rows, and a reduction.
+/// Applies the layers with blocks of one row and of two rows, then reduces.
 #[inline(always)]
 fn inverse_first<V: Vector>(values: &Rows, rows: &mut Rows) {
     let Roots { each, twice } = &TABLES.inverse_roots;

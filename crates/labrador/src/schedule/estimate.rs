@@ -1,4 +1,4 @@
-//! What proofs by other front ends would take, beside those of this crate. Nothing here proves anything.
+//! Estimates of proof sizes with other front ends, alongside those of this crate. Nothing here proves anything.
 
 use super::row::{Input, extracted_norm, norm_is_legal, uniform_twelfths, with_margin, with_slack};
 use super::search::{BASE_MAX, BASE_MIN, LATER_PIECES_MAX, best_from, cuts, level_bytes};
@@ -14,18 +14,18 @@ use crate::wire::HEADER_BYTES;
 /// A front end of LaBRADOR for columns under a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEnd {
-    /// That of this crate, with the fewest bytes: [`crate::Columns`].
+    /// This crate's front end, with the fewest bytes: [`crate::Columns`].
     Columns,
-    /// The norm of each column by products with a conjugate under a random challenge, as the library
-    /// `lattice-dogs/labrador` has it, with one exact norm and squares as slack; the relation modulo its small prime
-    /// by eleven linear forms in clear. This crate had it until commit 11bcf65b.
+    /// Shows the norm of each column by products with a conjugate under a random challenge, as the library
+    /// `lattice-dogs/labrador` does, with one exact norm and squares as slack. The relation modulo its small prime
+    /// is shown by eleven linear forms in clear. This crate used it until commit 11bcf65b.
     Dachshund,
-    /// That of eprint 2024/311: all conjugates and quotients are in the witness, which is reshaped into
+    /// The front end of eprint 2024/311: all conjugates and quotients are in the witness, which is reshaped into
     /// `6 ceil(sqrt N) + 1` vectors of `N` blocks each, nearly all of them zero.
     Chihuahua,
 }
 
-/// Columns whose proofs are estimated.
+/// Columns whose proof is estimated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     columns: usize,
@@ -34,42 +34,42 @@ pub struct Batch {
     bounds: PublicBounds,
 }
 
-/// What a proof would take, all levels behind the first with a dense projection in one part.
+/// Estimate of a proof in which all levels after the first have a dense projection in one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// Vectors of the first witness.
     pub pieces: usize,
-    /// Ring elements of each of them.
+    /// Ring elements per vector.
     pub rank: usize,
-    /// Ring elements of all that are not zero whatever the columns are.
+    /// Number of ring elements, excluding those that are zero whatever the columns are.
     pub elements: usize,
     /// Ring elements of garbage, linear and quadratic.
     pub garbage: usize,
-    /// Products of ring elements that a prover makes for the garbage.
+    /// Products of ring elements that the prover computes for the garbage.
     pub products: u64,
     /// Ring elements of the second witness.
     pub second: usize,
-    /// Bytes of a proof.
+    /// Bytes of the proof.
     pub bytes: u64,
 }
 
-/// Clear numbers of the eleven forms of [`FrontEnd::Dachshund`], of five bytes each.
+/// Bytes of the clear numbers of the eleven forms of [`FrontEnd::Dachshund`], five bytes each.
 const FORMS_BYTES: u64 = 11 * 5;
 
-/// Bits of a digit of the products `<s, sigma s>` there, and digits.
+/// Bits per digit of the products `<s, sigma s>` in that front end, and number of digits.
 const PRODUCT_BASE: u32 = 9;
 const PRODUCT_DIGITS: usize = 3;
 
-/// The 1-norm of a column's challenge there.
+/// The 1-norm of a column's challenge in that front end.
 const ALPHA_NORM_1: u128 = 56;
 
-/// A first level as its front end makes it.
+/// A first level as its front end builds it.
 struct First {
-    /// The witness: `energy` is the bound of its norm.
+    /// The witness; `energy` is the bound on its norm.
     input: Input,
-    /// Ring elements that are not zero whatever the columns are.
+    /// Number of ring elements, excluding those that are zero whatever the columns are.
     elements: usize,
-    /// Elements of quadratic garbage; of linear garbage there is one for each pair of pieces.
+    /// Elements of quadratic garbage; there is one element of linear garbage for each pair of pieces.
     quadratic: usize,
     /// The largest coefficient of quadratic garbage.
     product_max: u128,
@@ -79,11 +79,11 @@ struct First {
 }
 
 impl Batch {
-    /// So many columns, of polynomials of this degree and with this bound of their squared norms. `profile` says how
-    /// hard breaking a commitment must be.
+    /// Describes `columns` columns of polynomials of this degree and with this bound on their squared norms.
+    /// `profile` says how hard breaking a commitment must be.
     ///
     /// # Errors
-    /// If a number is beyond the limit of [`Columns`].
+    /// If a number exceeds the limit of [`Columns`].
     pub fn new(
         columns: usize,
         degree: usize,
@@ -99,7 +99,7 @@ impl Batch {
         })
     }
 
-    /// A proof of this crate.
+    /// Estimates a proof of this crate.
     fn own(&self) -> Result<Estimate, ParamError> {
         let schedule = Schedule::derive(&self.bounds)?;
         let (pieces, rank) = (self.bounds.pieces, self.bounds.rank);
@@ -118,7 +118,7 @@ impl Batch {
 }
 
 impl FrontEnd {
-    /// All front ends, that of this crate first.
+    /// All front ends, starting with this crate's.
     pub const ALL: [Self; 3] = [Self::Columns, Self::Dachshund, Self::Chihuahua];
 
     /// The name on the command line.
@@ -131,10 +131,10 @@ impl FrontEnd {
         }
     }
 
-    /// What a proof of a batch would take.
+    /// Estimates the proof of a batch.
     ///
     /// # Errors
-    /// If no parameters are sound under the conditions that this crate has for its own levels.
+    /// If no parameters are sound under the conditions that this crate imposes on its own levels.
     pub fn estimate(self, batch: &Batch) -> Result<Estimate, ParamError> {
         let first = match self {
             Self::Columns => return batch.own(),
@@ -150,10 +150,10 @@ impl FrontEnd {
 }
 
 /// Rows of `s_1`, `s_2` and slack; three digits of a product; the conjugates of the rows under a challenge for each
-/// column; the images of all but those.
+/// column; the images of all but the conjugates.
 fn dachshund(batch: &Batch) -> First {
     let (columns, rows) = (batch.columns, 2 * batch.degree / DEGREE + 1);
-    // Few pieces where garbage outweighs the witness: the thresholds that were the best for 17 rows.
+    // Few pieces where garbage outweighs the witness. The thresholds are those that were best for 17 rows.
     let stack = match columns {
         0..48 => rows,
         48..512 => 6,
@@ -198,9 +198,9 @@ fn dachshund(batch: &Batch) -> First {
     }
 }
 
-/// Pieces `A_x` with `s_1`, `s_2` and slack of the columns `(x, y)` at their blocks, pieces `B_y` with conjugates, and
-/// one of quotients. Only products of an `A_x` and a `B_y`, and of parts of the same `x` or `y`, are other than zero;
-/// linear garbage has all pairs, since forms show that everything outside the blocks is zero.
+/// Pieces `A_x` with `s_1`, `s_2` and slack of the columns `(x, y)` at their blocks, pieces `B_y` with conjugates,
+/// and one of quotients. Only products of an `A_x` and a `B_y`, and of parts of the same `x` or `y`, are nonzero.
+/// Linear garbage covers all pairs, since forms show that everything outside the blocks is zero.
 fn chihuahua(batch: &Batch) -> First {
     let (columns, extension) = (batch.columns, batch.degree / DEGREE);
     let root = columns.isqrt();
@@ -214,7 +214,7 @@ fn chihuahua(batch: &Batch) -> First {
         rank: extension * columns,
     };
     let quadratic = 9 * side * side + 12 * side + 1;
-    // Each form over the whole of the other vectors' blocks; a block meets its own column alone.
+    // Each form runs over the whole of the other vectors' blocks; a block meets only its own column.
     let linear_products = cut.pieces * (6 + 1) * cut.rank;
     let quadratic_products = 9 * cut.rank + 12 * cut.rank + cut.rank;
     First {
@@ -236,8 +236,8 @@ fn chihuahua(batch: &Batch) -> First {
 }
 
 impl First {
-    /// The least proof with this base of `z`. The conditions are those of [`Level::plan`], which has no quadratic
-    /// garbage. None if no numbers of rows make it sound.
+    /// Returns the smallest proof with this base of `z`. The conditions are those of [`Level::plan`], which has no
+    /// quadratic garbage. None if no number of rows makes it sound.
     fn estimate(&self, z_base: u32, profile: Profile) -> Option<Estimate> {
         let (input, cut) = (&self.input, self.input.cut);
         let g_digits = (129 - self.product_max.leading_zeros()).div_ceil(z_base);
@@ -292,7 +292,7 @@ mod tests {
         Batch::new(columns, 512, 34_034_726, profile).expect("within limits")
     }
 
-    /// Without quadratic garbage, and with a form for each piece, a first level is one of this crate.
+    /// Without quadratic garbage, and with one form per piece, a first level is one of this crate.
     #[test]
     fn a_first_level_without_products_is_planned_as_ours() {
         for columns in [100, 1000, 10_000] {
@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    /// 37 rows a column, and some 68 kB for 10,000: what an independent search gave for this front end.
+    /// 37 rows per column, and some 68 kB for 10,000: the result of an independent search for this front end.
     #[test]
     fn dachshund_has_the_size_that_was_found_for_it() {
         let estimate = FrontEnd::Dachshund.estimate(&batch(10_000, Profile::Core128));

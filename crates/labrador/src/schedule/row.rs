@@ -9,23 +9,24 @@ use crate::sis::Profile;
 /// How the witness of a level is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Pieces that each half of `z` gives; 0 at the first level, which has no `z`.
+    /// Pieces per half of `z`; 0 at the first level, which has no `z`.
     pub(crate) z_pieces: usize,
-    /// Pieces in all (`r`).
+    /// Total number of pieces (`r`).
     pub pieces: usize,
-    /// Ring elements of a piece (`n`).
+    /// Ring elements per piece (`n`).
     pub rank: usize,
 }
 
 impl Cut {
-    /// Pairs `i <= j` of pieces.
+    /// Returns the number of pairs `i <= j` of pieces.
     #[must_use]
     pub(crate) fn pairs(&self) -> usize {
         self.pieces * (self.pieces + 1) / 2
     }
 
-    /// How a level may divide what the one before leaves, two halves of `z` of so many elements each and so many
-    /// digits: each half into `z_pieces`, and a rank such that the digits fill at most `v_pieces_max`.
+    /// Returns the ways a level may divide the output of the previous one, two halves of `z` with this many elements
+    /// each and this many digits. Each half is cut into `z_pieces`, with a rank such that the digits fill at most
+    /// `v_pieces_max`.
     pub(super) fn of_output(
         z_elements: usize,
         digits: usize,
@@ -40,7 +41,7 @@ impl Cut {
         }
     }
 
-    /// Coefficients of one piece.
+    /// Returns the coefficients per piece.
     fn coefficients(&self) -> u128 {
         (DEGREE * self.rank) as u128
     }
@@ -52,36 +53,36 @@ pub(super) struct Input {
     pub(super) cut: Cut,
     /// The bound that the verifier may rely on.
     pub(super) norm_sq: u128,
-    /// The norm that an extracted witness may have (`S`): [`extracted_norm`].
+    /// The norm that an extracted witness may have (`S`), see [`extracted_norm`].
     pub(super) extracted: u128,
-    /// The block projection; none if there is a dense one.
+    /// The block projection, or None if there is a dense one.
     pub(super) images: Option<Images>,
-    /// The parts of a dense one.
+    /// The parts of a dense projection.
     pub(super) parts: Parts,
     /// Families of linear forms; 0 if each piece has its own.
     pub(super) families: usize,
-    /// The squared norm that is expected of an honest witness; at the first level the bound.
+    /// The expected squared norm of an honest witness; at the first level the bound.
     pub(super) energy: u128,
 }
 
-/// The parameters of one level that is followed by another one or by the tail.
+/// The parameters of a level that is followed by another level or by the tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     /// How its witness is divided.
     pub cut: Cut,
-    /// The bound of the squared norm of its witness (`betasq` of the relation it starts from).
+    /// Bound on the squared norm of its witness (`betasq` of the relation it starts from).
     pub norm_sq: u128,
-    /// The block projection, if there is no dense one. The last pieces are those of its images.
+    /// The block projection, if there is no dense one. The last pieces hold its images.
     pub images: Option<Images>,
-    /// The parts of the dense projection; of no meaning if there is none.
+    /// The parts of the dense projection; meaningless if there is none.
     pub parts: Parts,
     /// Families of linear forms that all pieces share; 0 if each piece has a form of its own.
     pub families: usize,
-    /// The bound of the squared norm of the witness it produces.
+    /// Bound on the squared norm of the witness it produces.
     pub(crate) norm_sq_out: u128,
     /// Bits of the lower half of `z`.
     pub z_base: u32,
-    /// Digits of an element of `R_Q` and bits of each.
+    /// Digits of an element of `R_Q`.
     pub t_digits: usize,
     /// Bits of a digit of an element of `R_Q`.
     pub(crate) t_base: u32,
@@ -96,11 +97,11 @@ pub struct Level {
 pub struct Tail {
     /// How its witness is divided.
     pub cut: Cut,
-    /// The bound of the squared norm of its witness.
+    /// Bound on the squared norm of its witness.
     pub norm_sq: u128,
     /// The parts of its projection.
     pub parts: Parts,
-    /// The bound of the squared norm of `z`.
+    /// Bound on the squared norm of `z`.
     pub(crate) norm_sq_out: u128,
     /// The expected square of a coefficient of `z`.
     pub z_variance: u128,
@@ -108,42 +109,42 @@ pub struct Tail {
     pub kappa: usize,
 }
 
-/// The expected square of a uniform digit of `bits` bits is `(2^(2 bits) + 2) / 12`, in twelfths.
+/// The expected square of a uniform digit of `bits` bits is `(2^(2 bits) + 2) / 12`. Returned in twelfths.
 pub(super) fn uniform_twelfths(bits: u32) -> u128 {
     (1 << (2 * bits)) + 2
 }
 
-/// What an extracted witness may have more than an honest one: an image of squared norm
+/// How much longer an extracted witness may be than an honest one: an image of squared norm
 /// `128 betasq` belongs to a vector of squared norm `128/30 betasq`.
 pub(crate) fn with_slack(norm_sq: u128) -> u128 {
     norm_sq.saturating_mul(128).div_ceil(30)
 }
 
-/// The prediction with its margin: 9/8, and 7/4 for ranks below 128, where the energy varies
+/// Adds a margin to the prediction: 9/8, and 7/4 for ranks below 128, where the energy varies
 /// more. An image of the projection, 256 values, then exceeds its bound once in a dozen times and
-/// takes its next nonce; a wider margin would cost every proof bytes for that.
+/// moves to the next nonce; a wider margin to avoid this would cost bytes in every proof.
 pub(super) fn with_margin(energy: u128, rank: usize) -> u128 {
     let (numerator, denominator) = if rank >= 128 { (9, 8) } else { (7, 4) };
     energy * numerator / denominator + 1
 }
 
-/// The norm that an extracted witness may have, rounded up: of one with this bound under a dense projection,
-/// or under blocks with these images.
+/// Returns the norm that an extracted witness may have, rounded up, for a witness with this bound under a dense
+/// projection, or under blocks with these images.
 pub(super) fn extracted_norm(norm_sq: u128, images: Option<&Images>) -> u128 {
     let of_blocks = images.map(Images::extracted_all_norm_sq);
     of_blocks.unwrap_or_else(|| with_slack(norm_sq)).isqrt() + 1
 }
 
-/// Whether an extracted witness stays below `Q / 2` in squared norm: the condition
-/// `sqrt(128/30 betasq) <= Q / 125` of the modular projection lemma holds with much room then, and products of
+/// Whether an extracted witness stays below `Q / 2` in squared norm. Then the condition
+/// `sqrt(128/30 betasq) <= Q / 125` of the modular projection lemma holds with plenty of room, and products of
 /// the last response fit the residues.
 pub(super) fn norm_is_legal(norm_sq: u128) -> bool {
     with_slack(norm_sq) < u128::from(Q / 2)
 }
 
-/// The same of an output that the next level puts under a block projection: somewhat over `(160 / 28)^2`,
-/// which leaves room for what the digits of images lose. The search refuses a cut whose
-/// [`Images::extracted_norm_sq`] is above.
+/// The same for an output that the next level puts under a block projection: somewhat above `(160 / 28)^2`,
+/// which leaves room for what the digits of images lose. The search rejects a cut whose
+/// [`Images::extracted_norm_sq`] is larger.
 fn with_slack_of_blocks(norm_sq: u128) -> u128 {
     norm_sq.saturating_mul(SLACK_OF_BLOCKS)
 }
@@ -151,7 +152,7 @@ fn with_slack_of_blocks(norm_sq: u128) -> u128 {
 /// See [`with_slack_of_blocks`].
 const SLACK_OF_BLOCKS: u128 = 38;
 
-/// Elements of linear garbage of a level with such pieces.
+/// Returns the elements of linear garbage of a level with such pieces.
 pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
     match families {
         0 => cut.pairs(),
@@ -160,23 +161,23 @@ pub(super) fn garbage_elements(cut: &Cut, families: usize) -> usize {
 }
 
 impl Input {
-    /// The rows that bind `z` (extracted squared norm `z_sq`): `max(8 T Z, 2 Z + 4 T S) < B_kappa`. None if
-    /// there are none.
+    /// Returns the number of rows that bind `z` (extracted squared norm `z_sq`): `max(8 T Z, 2 Z + 4 T S) < B_kappa`.
+    /// None if no number of rows does.
     pub(super) fn rows_inner(&self, profile: Profile, z_sq: u128) -> Option<usize> {
         let first = z_sq.saturating_mul(64 * OPERATOR_NORM * OPERATOR_NORM);
         let second = 2 * (z_sq.isqrt() + 1) + 4 * OPERATOR_NORM * self.extracted;
         profile.rows_for(first.max(second.saturating_mul(second)))
     }
 
-    /// The expected square of a coefficient of `z`, rounded up.
+    /// Returns the expected square of a coefficient of `z`, rounded up.
     pub(super) fn z_variance(&self) -> u128 {
         (CHALLENGE_NORM_SQ * self.energy) / self.cut.coefficients() + 1
     }
 }
 
 impl Level {
-    /// The level for this input and base of `z`, and the squared norm of its honest output. None if no numbers
-    /// of rows make it sound.
+    /// Plans the level for this input and base of `z`, and returns it with the squared norm of its honest output.
+    /// None if no number of rows makes it sound.
     pub(super) fn plan(
         input: &Input,
         z_base: u32,
@@ -184,8 +185,8 @@ impl Level {
         profile: Profile,
     ) -> Option<(Self, u128)> {
         let mut level = Self::unplanned(input, z_base);
-        // More rows make the output longer, which needs no fewer: the least number that is enough is that from
-        // which this does not move on.
+        // More rows make the output longer, which never needs fewer rows. So the smallest sufficient number is the
+        // fixed point of this loop.
         loop {
             let energy = level.output(input);
             level.norm_sq_out = with_margin(energy, input.cut.rank);
@@ -206,7 +207,7 @@ impl Level {
         }
     }
 
-    /// The level for this input and base of `z`, with as yet one row, none outside, and no bound of its output.
+    /// Returns the level for this input and base of `z`, with one inner row, no outer rows and no output bound yet.
     pub(super) fn unplanned(input: &Input, z_base: u32) -> Self {
         let t_digits = (48 + z_base / 2) / z_base;
         let t_base = 48u32.div_ceil(t_digits);
@@ -225,7 +226,7 @@ impl Level {
         }
     }
 
-    /// The expected squared norm of `(z_0, z_1, v)`.
+    /// Returns the expected squared norm of `(z_0, z_1, v)`.
     pub(super) fn output(&self, input: &Input) -> u128 {
         let coefficients = input.cut.coefficients();
         let degree = DEGREE as u128;
@@ -239,42 +240,42 @@ impl Level {
         (coefficients * (low + high) + wide) / 12 + 1
     }
 
-    /// The squared norm that the next level guarantees of the output if it has a block projection.
+    /// Returns the squared norm that the next level guarantees for the output if it has a block projection.
     pub(super) fn slack_of_blocks(&self) -> u128 {
         with_slack_of_blocks(self.norm_sq_out)
     }
 
-    /// Ring elements of `v`: the digits of `t` and `h`.
+    /// Returns the ring elements of `v`: the digits of `t` and `h`.
     #[must_use]
     pub fn digits(&self) -> usize {
         self.digits_outer() + self.t_digits * self.garbage()
     }
 
-    /// Ring elements of linear garbage.
+    /// Returns the ring elements of linear garbage.
     pub(crate) fn garbage(&self) -> usize {
         garbage_elements(&self.cut, self.families)
     }
 
-    /// Pieces under the first outer commitment, which is made before the others exist.
+    /// Returns the pieces under the first outer commitment, which is made before the others exist.
     pub(crate) fn first_pieces(&self) -> usize {
         self.images.as_ref().map_or(0, Images::pieces)
     }
 
-    /// Digits of `t`.
+    /// Returns the digits of `t`.
     #[must_use]
     pub(crate) fn digits_outer(&self) -> usize {
         self.t_digits * self.kappa * self.cut.pieces
     }
 
-    /// A cut of the output, with the images of its pieces if it is to have any.
+    /// Returns a cut of the output, with the images of its pieces if it is to have any.
     pub(super) fn with_images(&self, mut cut: Cut, blocks: bool) -> (Cut, Option<Images>) {
         let images = blocks.then(|| Images::new(cut.rank, &[(cut.pieces, self.norm_sq_out)]));
         cut.pieces += images.as_ref().map_or(0, Images::image_pieces);
         (cut, images)
     }
 
-    /// The expected square of a number of each projection that is sent, in their order: the dense one, or
-    /// one for each group of pieces under blocks.
+    /// Returns the expected square of a number of each projection that is sent, in order: the dense one, or
+    /// one per group of pieces under blocks.
     #[must_use]
     pub fn projection_variances(&self) -> Vec<u128> {
         match &self.images {
@@ -285,7 +286,7 @@ impl Level {
         }
     }
 
-    /// Images of each projection that is sent: one for each part of a dense one.
+    /// Returns the images per projection sent: one for each part of a dense projection.
     #[must_use]
     pub fn images_sent(&self) -> usize {
         self.images.as_ref().map_or(self.parts.count, |_| 1)
@@ -312,11 +313,11 @@ impl Level {
     }
 }
 
-/// What was asked last for the rows of a tail, and the answer: ways to cut one output differ in few norms.
+/// The last query for the rows of a tail, and its answer: ways to cut one output differ in few norms.
 pub(super) type KnownRows = Option<((u128, u128), Option<usize>)>;
 
 impl Tail {
-    /// The tail for this input. None if no number of rows makes it sound.
+    /// Plans the tail for this input. None if no number of rows makes it sound.
     pub(super) fn plan(input: &Input, profile: Profile, known: &mut KnownRows) -> Option<Self> {
         let norm_sq_out = with_margin(CHALLENGE_NORM_SQ * input.energy, input.cut.rank);
         let asked = (norm_sq_out, input.extracted);
@@ -335,7 +336,7 @@ impl Tail {
         })
     }
 
-    /// The expected square of a number of the images that are sent.
+    /// Returns the expected square of a number of the images that are sent.
     #[must_use]
     pub fn projection_variance(&self) -> u128 {
         self.parts.image_variance(self.norm_sq)

@@ -1,4 +1,4 @@
-//! The search for the schedule with the least predicted bytes: a beam over the number of pieces
+//! The search for the schedule with the fewest predicted bytes: a beam over the number of pieces
 //! and the base of `z`, level by level. Deterministic, in integers.
 
 use super::row::{Input, Level, Tail, extracted_norm};
@@ -9,22 +9,22 @@ use crate::ring::{DEGREE, RESIDUE_BYTES};
 use crate::sis::Profile;
 use crate::wire::HEADER_BYTES;
 
-/// Levels before the tail are at most this many.
+/// Maximum number of levels before the tail.
 const LEVELS_MAX: usize = 8;
 
-/// Unfinished schedules that are kept at each depth.
+/// Number of unfinished schedules kept at each depth.
 const WIDTH: usize = 10;
 
-/// `z` is cut into at most this many pieces.
+/// Maximum number of pieces into which `z` is cut.
 const Z_PIECES_MAX: usize = 16;
 
-/// Bits of the lower half of `z`: with fewer, digits outnumber what they save; with more, the
+/// Minimum bits of the lower half of `z`: with fewer, digits outnumber what they save; with more, the
 /// inner commitment needs too many rows.
 pub(super) const BASE_MIN: u32 = 3;
 pub(super) const BASE_MAX: u32 = 12;
 
-/// Pieces of a later level are at most this many: a little over those of the smallest proofs, and
-/// the garbage of a level grows with their square.
+/// Maximum number of pieces of a later level: a little more than in the smallest proofs, since the garbage
+/// of a level grows with their square.
 pub(super) const LATER_PIECES_MAX: usize = 20;
 
 /// Bytes of one element of `R_Q`.
@@ -33,13 +33,13 @@ const ELEMENT_BYTES: u64 = (DEGREE * RESIDUE_BYTES) as u64;
 struct Node {
     levels: Vec<Level>,
     bytes: u64,
-    /// What the next row works on, for every way to cut it.
+    /// Inputs of the next row, one for every way to cut them.
     inputs: Vec<Input>,
-    /// Bytes of the best end from here.
+    /// Bytes of the best completion from here.
     estimate: u64,
 }
 
-/// The best schedule. None if there is none.
+/// Returns the best schedule, or None if there is none.
 pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
     if !bounds.images.are_legal() {
         return None;
@@ -61,7 +61,7 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
     best_from(vec![first], bytes, bounds.profile, bounds.projections)
 }
 
-/// The best schedule from one of several inputs on, behind so many bytes. None if there is none.
+/// Returns the best schedule that starts from one of several inputs after this many bytes, or None if there is none.
 pub(super) fn best_from(
     inputs: Vec<Input>,
     bytes: u64,
@@ -78,7 +78,7 @@ pub(super) fn best_from(
     for depth in 0..=LEVELS_MAX {
         let mut next = Vec::new();
         for node in &beam {
-            // Not before the first row, which has blocks: it leaves its relation to a second one.
+            // Not before the first row, which has blocks: it leaves its relation to a second row.
             if let Some((tail, bytes)) = best_tail(&node.inputs, profile) {
                 let total = node.bytes + bytes;
                 if best.as_ref().is_none_or(|b| total < b.bytes) {
@@ -114,7 +114,7 @@ fn best_tail(inputs: &[Input], profile: Profile) -> Option<(Tail, u64)> {
 }
 
 fn extend(node: &Node, profile: Profile, projections: Projections, next: &mut Vec<Node>) {
-    // Levels behind the first one, from the second on, that have block projections.
+    // Counts the levels with block projections, from the second on.
     let blocks = node.levels.len() < projections.block_levels;
     for input in &node.inputs {
         let balanced = balanced_base(input);
@@ -126,7 +126,7 @@ fn extend(node: &Node, profile: Profile, projections: Projections, next: &mut Ve
             let legal = |images: &Images| {
                 images.are_legal() && images.extracted_norm_sq(0) <= level.slack_of_blocks()
             };
-            // Whatever the cut, where there are no blocks.
+            // The same for every cut if there are no blocks.
             let dense = extracted_norm(level.norm_sq_out, None);
             let inputs = |blocks: bool| -> Vec<Input> {
                 cuts(level.cut.rank, level.digits())
@@ -150,7 +150,7 @@ fn extend(node: &Node, profile: Profile, projections: Projections, next: &mut Ve
                     })
                     .collect()
             };
-            // What a dense projection would leave is near enough to compare.
+            // The result of a dense projection is close enough for comparison.
             let Some((_, estimate)) = best_tail(&inputs(false), profile) else {
                 continue;
             };
@@ -167,7 +167,8 @@ fn extend(node: &Node, profile: Profile, projections: Projections, next: &mut Ve
     }
 }
 
-/// The ways to divide an output of two halves of `z` of so many elements each, and so many digits.
+/// Iterates over the ways to divide an output of two halves of `z` with this many elements each, and this many
+/// digits.
 pub(super) fn cuts(z_elements: usize, digits: usize) -> impl Iterator<Item = Cut> {
     let natural = (1..=Z_PIECES_MAX).map(|z_pieces| (z_pieces, LATER_PIECES_MAX));
     let all = natural.chain([(1, 2), (1, 4), (1, 8)]);
@@ -176,12 +177,12 @@ pub(super) fn cuts(z_elements: usize, digits: usize) -> impl Iterator<Item = Cut
     })
 }
 
-/// The base that makes both halves of `z` equally long: `2^(4 b) = 12 var(z)`.
+/// Returns the base that makes both halves of `z` equally long: `2^(4 b) = 12 var(z)`.
 fn balanced_base(input: &Input) -> u32 {
     ((u128::ilog2(12 * input.z_variance()) + 2) / 4).clamp(BASE_MIN, BASE_MAX)
 }
 
-/// Hundredths of a bit of `log2(x) / 2`, rounded down: by repeated squaring of the mantissa.
+/// Returns `log2(x) / 2` in hundredths of a bit, rounded down, by repeated squaring of the mantissa.
 fn half_log2_centi(x: u128) -> u64 {
     let whole = x.max(1).ilog2();
     let mut mantissa = if whole > 31 {
@@ -201,7 +202,7 @@ fn half_log2_centi(x: u128) -> u64 {
     (u64::from(whole) * 100 + fraction * 100 / 256) / 2
 }
 
-/// Bytes of `count` Gaussian coefficients: their entropy is `log2(sigma) + 2.05` bits, the code
+/// Returns the bytes of `count` Gaussian coefficients: their entropy is `log2(sigma) + 2.05` bits, and the code
 /// adds about 0.1.
 fn gaussian_bytes(count: usize, variance: u128) -> u64 {
     count as u64 * (half_log2_centi(variance) + 215) / 800
@@ -211,25 +212,25 @@ fn lift_bytes() -> u64 {
     (LIFTS * (DEGREE - 1) * RESIDUE_BYTES) as u64
 }
 
-/// Bytes of the elements of a level, whose code has one length.
+/// Returns the bytes of a level's elements, whose encoding has a fixed length.
 fn level_elements_bytes(level: &Level) -> u64 {
     let commitments = if level.images.is_some() { 3 } else { 2 };
     commitments * level.kappa_outer as u64 * ELEMENT_BYTES + lift_bytes()
 }
 
-/// The same of the tail.
+/// The same for the tail.
 fn tail_elements_bytes(tail: &Tail) -> u64 {
     let elements = tail.kappa * tail.cut.pieces + 2 * tail.cut.pieces - 1;
     elements as u64 * ELEMENT_BYTES + lift_bytes()
 }
 
-/// Bytes that every proof has: the header and all elements.
+/// Returns the bytes that every proof has: the header and all elements.
 pub(super) fn least_bytes(schedule: &Schedule) -> u64 {
     let levels = schedule.levels.iter().map(level_elements_bytes);
     HEADER_BYTES as u64 + levels.sum::<u64>() + tail_elements_bytes(&schedule.tail)
 }
 
-/// Bytes of a level, the entropy code of its images as it is predicted.
+/// Returns the bytes of a level, with the predicted size of its entropy-coded images.
 pub(super) fn level_bytes(level: &Level) -> u64 {
     let numbers = level.images_sent() * ROWS;
     let of = |variance: u128| 1 + gaussian_bytes(numbers, variance);

@@ -2,7 +2,7 @@ use super::*;
 use crate::Columns;
 use crate::tests::projections;
 
-/// Of columns of polynomials of any degree and norm.
+/// Bounds of columns of polynomials of any degree and norm.
 fn bounds(columns: usize, degree: usize, norm_sq: u64, block_levels: usize) -> PublicBounds {
     let bounds = Columns::bounds_for(
         columns,
@@ -14,13 +14,13 @@ fn bounds(columns: usize, degree: usize, norm_sq: u64, block_levels: usize) -> P
     bounds.expect("within limits")
 }
 
-/// What a projection guarantees of a dense witness, over the bound that is shown.
+/// Ratio of what a projection guarantees of a dense witness to the bound that is shown.
 const DENSE: f64 = 128.0 / 30.0;
 
-/// The same of a witness that the next level puts under blocks.
+/// The same for a witness that the next level puts under blocks.
 const BLOCKS: f64 = 38.0;
 
-/// Of images the bound of each group's digits, restated, and what is guaranteed of the pieces and of all
+/// Returns the bound on each group's digits, restated, and what is guaranteed for the pieces and for everything
 /// together.
 fn check_images(images: &Images) -> (u128, Vec<f64>, f64) {
     let (mut digits, mut pieces, mut all) = (0, Vec::new(), 0.0);
@@ -39,7 +39,7 @@ fn check_images(images: &Images) -> (u128, Vec<f64>, f64) {
     (digits, pieces, all)
 }
 
-/// Every number of a level restated from the specification, not from the search.
+/// Checks every number of a level, restated from the specification and not from the search.
 fn check_conditions(schedule: &Schedule, bounds: &PublicBounds) {
     let mut out = bounds.norm_sq;
     for (index, level) in schedule.levels.iter().enumerate() {
@@ -53,7 +53,7 @@ fn check_conditions(schedule: &Schedule, bounds: &PublicBounds) {
                 assert!(pieces[0] <= BLOCKS * out as f64, "{level:?}");
             }
         }
-        // The bounds of a statement have the digits of its images already.
+        // The bounds of a statement already include the digits of its images.
         let shown = if index > 0 { out + digits } else { out };
         assert_eq!(level.norm_sq, shown, "{level:?}");
         out = level.norm_sq_out;
@@ -111,8 +111,8 @@ fn every_row_of_many_schedules_meets_its_conditions() {
     }
 }
 
-/// The same of the schedules of Falcon-512, with blocks in up to two levels behind the first, more than the presets
-/// have for few columns.
+/// The same for the schedules of Falcon-512, with blocks in up to two levels after the first, more than the presets
+/// use for few columns.
 #[test]
 fn every_row_of_the_schedules_of_columns_meets_its_conditions() {
     let edges = [31, 32, 149, 150, 299, 300, 511, 512, 849, 850, 999, 1000];
@@ -143,7 +143,7 @@ fn cuts_hold_the_whole_output() {
     }
 }
 
-/// Beyond what columns can have.
+/// Exceeds what columns can have.
 #[test]
 fn statements_beyond_the_limits_are_refused_by_name() {
     let legal = bounds(2, 64, 9, 0);

@@ -1,5 +1,5 @@
-//! Attacks on the levels behind the first one. One that a check of its own finds is accepted by a verifier that
-//! leaves out that check alone, so no test here would pass without the defence.
+//! Attacks on the levels after the first. An attack that is caught by a check of its own is accepted by a verifier
+//! that leaves out only that check, so no test here would pass without the defence.
 
 use super::*;
 use crate::adversary::{Defence, Liar, Step};
@@ -28,7 +28,7 @@ impl<'a> Bench<'a> {
         self.system.schedule().levels.len() + 1
     }
 
-    /// A proof by a prover that lies, and goes on at a level with what is too long.
+    /// Returns a proof by a prover that lies, and continues at a level with values that are too long.
     fn lie_and_force(&self, forces: usize, lie: impl FnMut(usize, Step<'_>)) -> Vec<u8> {
         let mut liar = Liar { lie, forces };
         let proof = (self.system).prove_with(&self.statement, self.witness, &mut liar);
@@ -39,7 +39,7 @@ impl<'a> Bench<'a> {
         self.lie_and_force(0, lie)
     }
 
-    /// The lie breaks this check and no other.
+    /// Asserts that the lie breaks this check and no other.
     fn breaks_only(&self, proof: &[u8], check: Reject, what: &str) {
         let verdict = self.system.verify(&self.statement, proof);
         assert_eq!(verdict, Err(check.clone()), "{what}");
@@ -48,12 +48,12 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// As many columns as leave padding of both kinds to several levels.
+/// Has a number of columns that leaves padding of both kinds to several levels.
 fn sample(name: &str) -> Sample {
     Sample::new(name, 391, DEGREE, 40_000)
 }
 
-/// The honest dense projection is longer than that of a quarter of the bound.
+/// The honest dense projection exceeds a quarter of the bound.
 #[test]
 fn long_projections_are_rejected() {
     let sample = sample("projection");
@@ -67,7 +67,7 @@ fn long_projections_are_rejected() {
     }
 }
 
-/// The honest response is longer than a quarter of its bound.
+/// The honest response exceeds a quarter of its bound.
 #[test]
 fn long_responses_are_rejected() {
     let sample = sample("response");
@@ -101,8 +101,8 @@ fn wrong_messages_of_the_tail_are_rejected_by_their_own_checks() {
     bench.breaks_only(&proof, Reject::LinearGarbage, "h");
 }
 
-/// Everything that an outer commitment hides is opened by the next level, so a lie about it is
-/// an equation that does not hold.
+/// Everything that an outer commitment hides is opened by the next level, so a lie about it makes
+/// an equation false.
 #[test]
 fn wrong_messages_of_a_level_are_false_equations() {
     let sample = sample("levels");
@@ -148,7 +148,7 @@ fn lies_about_projections_and_lifts_are_false_equations() {
     }
 }
 
-/// A witness that differs from what the level before committed to.
+/// The witness differs from the one that the previous level committed to.
 #[test]
 fn another_witness_at_a_later_level_is_a_false_equation() {
     let sample = sample("witness");
@@ -163,7 +163,7 @@ fn another_witness_at_a_later_level_is_a_false_equation() {
     }
 }
 
-/// Padding is under no commitment of the level before and in no equation but its own: nothing else notices it.
+/// Padding is under no commitment of the previous level and in no equation but its own: nothing else notices it.
 #[test]
 fn padding_that_is_not_zero_is_a_false_equation() {
     let sample = sample("padding");
@@ -208,7 +208,7 @@ fn padding_that_is_not_zero_is_a_false_equation() {
     );
 }
 
-/// Images of two parts that are wrong by the same, with opposite signs: their sum, which is all that counts where
+/// The images of two parts are wrong by the same amount with opposite signs. Their sum, which is all that counts if
 /// parts have no scalars of their own, is right.
 #[test]
 fn errors_of_two_parts_do_not_cancel() {

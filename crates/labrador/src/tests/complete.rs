@@ -1,6 +1,6 @@
 use super::*;
 
-/// A statement of three columns, its system and a proof.
+/// Creates a statement of three columns, its system and a proof.
 macro_rules! proven {
     ($name:literal, $sample:ident, $statement:ident, $system:ident, $proof:ident) => {
         let $sample = Sample::new($name, 3, DEGREE, 40_000);
@@ -11,7 +11,7 @@ macro_rules! proven {
     };
 }
 
-/// With as many parts as asked for, the last of them shorter, and with more than there are pieces.
+/// With as many parts as requested, the last of them shorter, and with more than there are pieces.
 #[test]
 fn proofs_verify_in_any_number_of_parts() {
     let sample = Sample::new("many parts", 391, DEGREE, 40_000);
@@ -64,7 +64,7 @@ fn proofs_of_each_profile_verify() {
 fn no_byte_of_a_proof_can_change() {
     proven!("mutations", sample, statement, system, proof);
     let header = 0..crate::HEADER_BYTES;
-    // Every byte when soaking.
+    // Every byte in soak tests.
     let step = if cfg!(feature = "soak") {
         1
     } else {
@@ -108,7 +108,7 @@ fn proofs_end_where_their_fields_end() {
     assert_eq!(system.verify(&statement, &residue), Err(expected));
 }
 
-/// The statements with another context, another target and another norm are true too.
+/// The statements with another context, another target and another norm are also true.
 #[test]
 fn a_proof_belongs_to_one_statement() {
     proven!("statements", sample, statement, system, proof);

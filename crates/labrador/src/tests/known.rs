@@ -1,5 +1,5 @@
-//! Frozen answers: parameters, challenges and whole proofs. A kernel, a thread or another machine
-//! must not change a byte; a change here is a change of the format and of its version.
+//! Frozen answers: parameters, challenges and whole proofs. A kernel, a thread or another host must not
+//! change a byte; a change here is a change of the format and of its version.
 
 use super::*;
 use crate::schedule::Schedule;
@@ -15,7 +15,7 @@ fn digest(data: &[u8]) -> String {
         .collect()
 }
 
-/// Those of Falcon-512.
+/// The schedules of Falcon-512.
 #[test]
 fn schedules_are_frozen() {
     let digests = [(100, 0), (600, 1), (10_000, 2)].map(|(columns, blocks)| {
@@ -46,7 +46,8 @@ fn challenges_are_frozen() {
     );
 }
 
-/// Of one piece of rows and of several, of families of forms, and with a block projection behind the first level.
+/// Proofs with one piece of rows and with several, with families of forms, and with a block projection after the
+/// first level.
 #[test]
 fn proofs_are_frozen() {
     let digests =

@@ -1,5 +1,5 @@
-//! The relation that each level leaves to the next, against its definition: products by the
-//! schoolbook over integers of 128 bits, keys from their streams, nothing of the residues.
+//! The relation that each level leaves to the next, against its definition: schoolbook products over
+//! 128-bit integers, keys from their streams, and no use of the residues.
 
 use super::*;
 use crate::adversary::Honest;
@@ -58,7 +58,7 @@ fn of_digits(digits: &[Element], base: u32) -> Element {
     sum(digits.iter().enumerate().map(|(d, x)| (power(d), x)))
 }
 
-/// The first `rows` coordinates of the products in `R[Y]/(Y^group - X)`, group by group.
+/// Returns the first `rows` coordinates of the products in `R[Y]/(Y^group - X)`, group by group.
 fn committed(name: &str, rows: usize, vector: &[Element]) -> Vec<Element> {
     let group = rows.next_power_of_two();
     let mut stream = Seed::of_name(name).stream();
@@ -98,7 +98,7 @@ struct Parts {
     /// Digits of `t`.
     outer: Vec<Element>,
     garbage: Vec<Element>,
-    /// Of each piece.
+    /// For each piece.
     t: Vec<Vec<Element>>,
     h: Vec<Element>,
 }
@@ -126,7 +126,7 @@ fn parts(folded: &Folded<'_>, witness: &[Small]) -> Parts {
     }
 }
 
-/// Relations (1) to (6) of [`Folded`].
+/// Checks relations (1) to (6) of [`Folded`].
 fn check_relation(folded: &Folded<'_>, witness: &[Small], what: &str) {
     let level = folded.level;
     let parts = parts(folded, witness);
@@ -191,8 +191,8 @@ fn check_relation(folded: &Folded<'_>, witness: &[Small], what: &str) {
     }
 }
 
-/// Checks every level of an honest proof but the tail, whose four checks the verifier makes; how
-/// many there are.
+/// Checks every level of an honest proof except the tail, whose four checks the verifier makes. Returns the
+/// number of levels.
 pub(crate) fn check_levels(system: &System, statement: &Columns<'_>, witness: &[Small]) -> usize {
     let schedule = system.schedule();
     let keys = system.keys();

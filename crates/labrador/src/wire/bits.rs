@@ -26,12 +26,12 @@ impl BitWriter {
         }
     }
 
-    /// The bytes; the last is filled with zeros.
+    /// Returns the bytes; the last one is padded with zeros.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Bits so far.
+    /// Returns the number of bits written so far.
     #[cfg(test)]
     pub(crate) fn bits(&self) -> usize {
         let free = (8 - self.used as usize) % 8;
@@ -39,19 +39,19 @@ impl BitWriter {
     }
 }
 
-/// Takes bits from bytes.
+/// Reads bits from bytes.
 pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
 impl<'a> BitReader<'a> {
-    /// Reads from the first bit.
+    /// Starts at the first bit.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0 }
     }
 
-    /// The next `count` bits, at most 57. None if there are fewer.
+    /// Takes the next `count` bits, at most 57. None if there are fewer.
     pub(crate) fn take(&mut self, count: u32) -> Option<u64> {
         let (mut value, mut got) = (0, 0);
         while got < count {
@@ -66,25 +66,25 @@ impl<'a> BitReader<'a> {
         Some(value)
     }
 
-    /// The next 57 bits and some more, which are not taken. None where fewer than eight bytes are left.
+    /// Returns at least the next 57 bits without taking them. None if fewer than eight bytes are left.
     pub(crate) fn window(&self) -> Option<u64> {
         let rest = self.bytes.get(self.position / 8..)?;
         let word = rest.first_chunk().copied().map(u64::from_le_bytes)?;
         Some(word >> (self.position % 8))
     }
 
-    /// Takes bits of a [`BitReader::window`].
+    /// Consumes bits of a [`BitReader::window`].
     pub(crate) fn skip(&mut self, count: u32) {
         self.position += count as usize;
     }
 
-    /// Bits so far.
+    /// Returns the number of bits read so far.
     #[cfg(test)]
     pub(crate) fn position(&self) -> usize {
         self.position
     }
 
-    /// Bytes that were touched.
+    /// Returns the number of bytes touched.
     pub(crate) fn consumed(&self) -> usize {
         self.position.div_ceil(8)
     }

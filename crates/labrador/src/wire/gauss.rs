@@ -1,9 +1,9 @@
-//! The entropy code of Gaussian integers, in which projections, garbage and responses travel.
+//! The entropy code for Gaussian integers, used for projections, garbage and responses.
 //!
-//! `x = 2^k h + l` with `0 <= l < 2^k`: the low part travels raw, the high part by a canonical
+//! `x = 2^k h + l` with `0 <= l < 2^k`: the low part is sent raw, the high part in a canonical
 //! Huffman code. `k` is chosen from the expected deviation `sigma` so that `sigma / 2^k` lies in
-//! `[4, 8)`, and the code is one of eight for that range, a step of `2^(1/8)` apart: 0.03 to 0.06
-//! bits a number above the entropy. Only integers decide, so the code is the same everywhere.
+//! `[4, 8)`, and the code is one of eight for that range, spaced by a factor of `2^(1/8)`: 0.03 to 0.06
+//! bits per number above the entropy. All decisions are made in integers, so the code is the same everywhere.
 
 use std::sync::OnceLock;
 
@@ -24,22 +24,22 @@ const RATIOS: [u64; 8] = [
 /// High parts with a symbol of their own lie in `[-HIGH_MAX, HIGH_MAX)`.
 const HIGH_MAX: i64 = 40;
 
-/// Symbols: the high parts, and the escape.
+/// Number of symbols: the high parts, and the escape.
 const SYMBOLS: usize = 2 * HIGH_MAX as usize + 1;
 
-/// The symbol before a raw high part.
+/// The symbol that precedes a raw high part.
 const ESCAPE: usize = SYMBOLS - 1;
 
 /// Bits of a raw high part.
 const ESCAPE_BITS: u32 = 48;
 
-/// A code word has at most this many bits: the least weight is `2^-20` of the largest.
+/// Maximum bits of a code word: the least weight is `2^-20` of the largest.
 const LENGTH_MAX: usize = 40;
 
-/// Bits that a table is looked up by: longer words are one symbol in 500.
+/// Index bits of the lookup table: longer words are one symbol in 500.
 const TABLE_BITS: u32 = 11;
 
-/// Bits of a [`BitReader::window`] that are always there.
+/// Bits of a [`BitReader::window`] that are always available.
 const WINDOW_BITS: u32 = 57;
 
 /// The code for one expected deviation.
@@ -48,20 +48,20 @@ pub(crate) struct GaussianCode {
     high: &'static Huffman,
 }
 
-/// The code of high parts: one for each of [`RATIOS`].
+/// The code for high parts, one for each of [`RATIOS`].
 struct Huffman {
     lengths: [u8; SYMBOLS],
     words: [u64; SYMBOLS],
     /// Symbols ordered by length, then number.
     order: Vec<usize>,
     counts: [u64; LENGTH_MAX + 1],
-    /// By the next bits, the first of them lowest, the symbol whose word they begin with and the length of
-    /// that. Length 0 where the word is longer, or the escape.
+    /// Indexed by the next bits, lowest first: the symbol whose word they begin with and the length of that word.
+    /// The length is 0 if the word is longer, or for the escape.
     table: Box<[(u8, u8); 1 << TABLE_BITS]>,
 }
 
 impl Huffman {
-    /// The code of a ratio, made once.
+    /// Returns the code of a ratio, built once.
     fn of(family: usize) -> &'static Self {
         static CODES: [OnceLock<Huffman>; RATIOS.len()] = [const { OnceLock::new() }; RATIOS.len()];
         CODES[family].get_or_init(|| Self::new(RATIOS[family]))
@@ -85,7 +85,7 @@ impl Huffman {
         for symbol in (0..SYMBOLS).filter(|&symbol| symbol != ESCAPE) {
             let length = u32::from(lengths[symbol]);
             if length <= TABLE_BITS {
-                // A word begins with its highest bit.
+                // A word starts with its highest bit.
                 let first = words[symbol].reverse_bits() >> (64 - length);
                 for entry in table.iter_mut().skip(first as usize).step_by(1 << length) {
                     *entry = (symbol as u8, lengths[symbol]);
@@ -124,9 +124,9 @@ impl Huffman {
 }
 
 impl GaussianCode {
-    /// The code for numbers whose expected square is `variance`.
+    /// Returns the code for numbers whose expected square is `variance`.
     pub(crate) fn new(variance: u128) -> Self {
-        // Sixteenths of log2(sigma^2), that is eighths of a step of the families.
+        // Sixteenths of log2(sigma^2), that is, eighths of a step of the families.
         let log = log2_sixteenths(variance.max(16));
         let family = (log - log / 32 * 32) / 4;
         Self {
@@ -150,13 +150,13 @@ impl GaussianCode {
         }
     }
 
-    /// Reads one number. None at the end of the bytes, or for a number that has a shorter form.
+    /// Reads one number. None at the end of the bytes, or for a number that has a shorter encoding.
     pub(crate) fn read(&self, input: &mut BitReader<'_>) -> Option<i64> {
         self.looked_up(input).or_else(|| self.read_bits(input))
     }
 
-    /// Reads a number whose high part has a short word, where the end of the bytes is not near. None, and
-    /// nothing is taken, otherwise.
+    /// Reads a number whose high part has a short word, away from the end of the bytes. Otherwise returns None and
+    /// consumes nothing.
     #[inline]
     fn looked_up(&self, input: &mut BitReader<'_>) -> Option<i64> {
         if self.low_bits + TABLE_BITS > WINDOW_BITS {
@@ -191,7 +191,7 @@ impl GaussianCode {
     }
 }
 
-/// `floor(16 log2(x))`, by repeated squaring of the mantissa.
+/// Returns `floor(16 log2(x))`, by repeated squaring of the mantissa.
 fn log2_sixteenths(x: u128) -> u32 {
     let whole = x.ilog2();
     let mut mantissa = if whole > 31 {
@@ -211,8 +211,8 @@ fn log2_sixteenths(x: u128) -> u32 {
     whole * 16 + fraction
 }
 
-/// The weights of all symbols: `exp(-(h + 1/2)^2 / 2 s^2)`, where neighbours have the quotients
-/// `r, r^2, r^3, ...` for `r = exp(-1 / s^2)`; the escape and far numbers have the least weight.
+/// Returns the weights of all symbols: `exp(-(h + 1/2)^2 / 2 s^2)`, where neighbours have the quotients
+/// `r, r^2, r^3, ...` for `r = exp(-1 / s^2)`. The escape and far numbers have the least weight.
 fn weights(ratio: u64) -> [u64; SYMBOLS] {
     let least = 1 << 20;
     let mut out = [least; SYMBOLS];
@@ -226,7 +226,7 @@ fn weights(ratio: u64) -> [u64; SYMBOLS] {
     out
 }
 
-/// The lengths of a Huffman code; ties fall to the older node.
+/// Returns the lengths of a Huffman code; ties go to the older node.
 fn huffman_lengths(weights: &[u64; SYMBOLS]) -> [u8; SYMBOLS] {
     let mut lengths = [0; SYMBOLS];
     let mut nodes: Vec<(u64, Vec<usize>)> = (weights.iter().enumerate())
@@ -295,7 +295,7 @@ mod tests {
                 code.write(x, &mut out);
             }
             let again = out.finish();
-            // The table finds the numbers, and ends in the same bit, as reading bit by bit does.
+            // The table finds the same numbers and ends at the same bit as reading bit by bit.
             let (mut one, mut other) = (BitReader::new(&bytes), BitReader::new(&bytes));
             loop {
                 let (found, expected) = (code.read(&mut one), code.read_bits(&mut other));

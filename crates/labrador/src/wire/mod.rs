@@ -1,8 +1,8 @@
-//! The two ends of a proof: each message is absorbed by the transcript as the bytes that travel.
+//! Sending and receiving a proof: the transcript absorbs each message as the bytes that are sent.
 //!
-//! A proof is a header and the messages in order; their lengths come from the schedule, so there
-//! is no length field and nothing to lie about. Elements of `R_Q` take six bytes a coefficient,
-//! little endian, below `Q`; projections, garbage and the response an entropy code.
+//! A proof is a header and the messages in order. Their lengths come from the schedule, so there
+//! is no length field to forge. Elements of `R_Q` take six bytes per coefficient, little endian, below `Q`;
+//! projections, garbage and the response are entropy-coded.
 
 mod bits;
 mod gauss;
@@ -22,12 +22,12 @@ pub const MAGIC: [u8; 5] = *b"ALPR\x03";
 /// Bytes before the first message: magic, front end, profile.
 pub const HEADER_BYTES: usize = MAGIC.len() + 2;
 
-/// A proof has at most this many bytes.
+/// Maximum size of a proof in bytes.
 pub const PROOF_BYTES_MAX: usize = 1 << 20;
 
 const ELEMENT_BYTES: usize = DEGREE * RESIDUE_BYTES;
 
-/// The header of a proof.
+/// Returns the header of a proof.
 fn header(front_end: u8, profile: Profile) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
     out[..MAGIC.len()].copy_from_slice(&MAGIC);
@@ -36,7 +36,7 @@ fn header(front_end: u8, profile: Profile) -> [u8; HEADER_BYTES] {
     out
 }
 
-/// Checks what can be seen without any parameters: the header, and that there are no more bytes than any
+/// Checks what can be checked without parameters: the header, and that there are no more bytes than any
 /// proof has.
 pub(crate) fn check_header(front_end: u8, profile: Profile, bytes: &[u8]) -> Result<(), Reject> {
     if !(HEADER_BYTES..=PROOF_BYTES_MAX).contains(&bytes.len()) {
@@ -49,7 +49,7 @@ pub(crate) fn check_header(front_end: u8, profile: Profile, bytes: &[u8]) -> Res
     }
 }
 
-/// Checks what can be seen without the statement: the header, and that there are bytes enough.
+/// Checks what can be checked without the statement: the header, and that there are enough bytes.
 pub(crate) fn check_frame(front_end: u8, schedule: &Schedule, bytes: &[u8]) -> Result<(), Reject> {
     check_header(front_end, schedule.profile, bytes)?;
     if (bytes.len() as u64) < schedule.least_bytes() {
@@ -58,7 +58,7 @@ pub(crate) fn check_frame(front_end: u8, schedule: &Schedule, bytes: &[u8]) -> R
     Ok(())
 }
 
-/// The transcript of a proof before the statement is absorbed.
+/// Returns the transcript of a proof before the statement is absorbed.
 pub(crate) fn transcript(front_end: u8, schedule: &Schedule) -> Transcript {
     let mut transcript = Transcript::new("alphorn/labrador/v1");
     transcript.absorb("header", &header(front_end, schedule.profile));
@@ -66,7 +66,7 @@ pub(crate) fn transcript(front_end: u8, schedule: &Schedule) -> Transcript {
     transcript
 }
 
-/// The prover's end: writes and absorbs.
+/// The prover's side: writes and absorbs.
 #[derive(Clone)]
 pub(crate) struct Sender {
     pub(crate) transcript: Transcript,
@@ -90,7 +90,7 @@ impl Sender {
         self.send(field, &[value]);
     }
 
-    /// Residues modulo `Q`.
+    /// Sends residues modulo `Q`.
     pub(crate) fn residues<'x>(
         &mut self,
         field: &'static str,
@@ -107,7 +107,7 @@ impl Sender {
         self.residues(field, elements.iter().flat_map(Rq::coefficients));
     }
 
-    /// All coefficients but the constant ones.
+    /// Sends all coefficients except the constant ones.
     pub(crate) fn elements_without_constant(&mut self, field: &'static str, elements: &[Rq]) {
         self.residues(field, elements.iter().flat_map(|x| &x.coefficients()[1..]));
     }
@@ -126,10 +126,10 @@ impl Sender {
     }
 }
 
-/// The verifier's end: reads and absorbs.
+/// The verifier's side: reads and absorbs.
 pub(crate) struct Receiver<'a> {
     pub(crate) transcript: Transcript,
-    /// The level whose messages are read, from 1.
+    /// The level whose messages are being read, from 1.
     pub(crate) level: usize,
     bytes: &'a [u8],
     position: usize,
@@ -157,7 +157,7 @@ impl<'a> Receiver<'a> {
         })
     }
 
-    /// Rejects unless a check holds.
+    /// Rejects with `otherwise` unless a check holds.
     pub(crate) fn require(&self, holds: bool, otherwise: Reject) -> Result<(), Reject> {
         #[cfg(test)]
         if self.weak.as_ref() == Some(&otherwise) {
@@ -216,7 +216,7 @@ impl<'a> Receiver<'a> {
         elements.collect()
     }
 
-    /// Elements whose constant coefficients the verifier knows.
+    /// Reads elements whose constant coefficients the verifier knows.
     pub(crate) fn elements_with_constants(
         &mut self,
         field: &'static str,
@@ -252,7 +252,7 @@ impl<'a> Receiver<'a> {
         Ok(values)
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes are left.
     pub(crate) fn finish(self) -> Result<(), Reject> {
         if self.position == self.bytes.len() {
             Ok(())

@@ -1,9 +1,9 @@
-//! Provers that lie about images of blocks: how long they are, and at a level behind the first.
+//! Provers that lie about images of blocks: about their length, and at a level after the first.
 
 use super::*;
 
-/// A prover whose digits are longer than their bound, though they are those of the images: what the verifier
-/// asks of the projection of each group is all that keeps it from that.
+/// A prover whose digits exceed their bound, though they are the digits of the images. Only the verifier's check
+/// of each group's projection prevents this.
 #[test]
 fn long_digits_of_each_group_are_rejected() {
     let sample = Sample::new("long digits", 20, DEGREE, 40_000);
@@ -15,7 +15,7 @@ fn long_digits_of_each_group_are_rejected() {
     assert_eq!(images.groups.len(), 2);
     for group in 0..images.groups.len() {
         let ((first, _), base) = (images.span(group), images.groups[group].base);
-        // Of one number the lower digit takes what the upper one gives, three times the bound in all.
+        // In a single number, the lower digit takes what the upper one gives, three times the bound in total.
         let each = (3 * images.groups[group].digits_norm_sq / DEGREE as u128).isqrt();
         let moved = (each >> base) as i16 + 1;
         let mut liar = Liar {

@@ -1,4 +1,4 @@
-//! Vectors of proofs: what the fields hold, and bytes with one thing wrong each.
+//! Proof vectors: the contents of the fields, and bytes with one defect each.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use writer::{Vectors, with};
 
 const NORM_SQ: u64 = 34_034_726;
 
-/// What a decoder knows: the numbers of `alphorn lattice params --json` that decide lengths and codes.
+/// Inputs of a decoder: the numbers of `alphorn lattice params --json` that decide lengths and codes.
 fn given(signatures: usize, schedule: &Schedule) -> Value {
     let variances = |all: Vec<u128>| all.iter().map(u128::to_string).collect::<Vec<_>>();
     let level = |level: &Level| {
@@ -38,14 +38,14 @@ fn given(signatures: usize, schedule: &Schedule) -> Value {
     json!({"n": signatures, "profile": schedule.profile.name(), "levels": levels})
 }
 
-/// Reads the fields of a proof, whatever they say.
+/// Reads the fields of a proof without judging them.
 struct Fields<'a> {
     receiver: Receiver<'a>,
     says: Vec<Value>,
 }
 
 impl Fields<'_> {
-    /// The digest of numbers of eight bytes.
+    /// Records the digest of eight-byte numbers.
     fn note(&mut self, field: &str, numbers: impl IntoIterator<Item = i64>) {
         let mut hash = Sha256::new();
         let mut count = 0;
@@ -63,7 +63,7 @@ impl Fields<'_> {
         Ok(())
     }
 
-    /// Residues, of which elements are so many.
+    /// Reads `count` residues. Elements are read as residues too.
     fn residues(&mut self, field: &'static str, count: usize) -> Result<(), Reject> {
         let residues = self.receiver.residues(field, count)?;
         self.note(field, residues.iter().map(|&x| x as i64));
@@ -147,7 +147,7 @@ fn class(error: &Reject) -> &'static str {
 }
 
 /// A statement as small as those of few signatures, and one in which all levels have pieces of their
-/// own and the second a block projection.
+/// own and the second has a block projection.
 #[test]
 fn formats_are_those_of_the_vectors() {
     let mut out = Vectors::default();

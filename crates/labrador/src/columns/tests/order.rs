@@ -1,10 +1,10 @@
-//! What both sides absorb and draw, and in which order.
+//! The order in which both sides absorb and draw.
 
 use super::*;
 use crate::projection::LIFTS;
 use crate::schedule::Schedule;
 
-/// What is absorbed and drawn by the specification, level by level.
+/// The sequence of absorbed and drawn values by the specification, level by level.
 struct Expected(Vec<String>);
 
 impl Expected {
@@ -16,13 +16,13 @@ impl Expected {
         self.0.push(format!("draw {label}"));
     }
 
-    /// A matrix is drawn from the state before its nonce, by a verifier that has read it.
+    /// A matrix is drawn from the state before its nonce, by a verifier that has read the nonce.
     fn matrix(&mut self, label: &str) {
         self.absorb(&format!("{label} nonce"));
         self.draw(label);
     }
 
-    /// What shows that a witness is short: as many images as there are groups, or one.
+    /// The data that shows that a witness is short: one image per group, or a single one.
     fn shown(&mut self, groups: usize) {
         for _ in 0..groups {
             self.matrix("projection");
@@ -30,7 +30,7 @@ impl Expected {
         }
     }
 
-    /// The commitments of a level, and what shows that its witness is short.
+    /// The commitments of a level, and the data that shows that its witness is short.
     fn commitments(&mut self, images: Option<&Images>) {
         if images.is_some() {
             self.absorb("u0");
@@ -109,8 +109,8 @@ impl Expected {
     }
 }
 
-/// The verifier absorbs and draws what the specification says, in its order and from the state of the last
-/// message: no challenge before the message that it depends on. The prover goes through the same states.
+/// The verifier absorbs and draws what the specification says, in its order and from the state after the last
+/// message: no challenge precedes the message that it depends on. The prover goes through the same states.
 #[test]
 fn both_sides_absorb_and_draw_the_same_in_the_same_order() {
     let sample = Sample::new("order", 400, DEGREE, 40_000);
@@ -123,7 +123,7 @@ fn both_sides_absorb_and_draw_the_same_in_the_same_order() {
     let levels = &system.schedule().levels;
     let blocks: Vec<bool> = levels.iter().map(|level| level.images.is_some()).collect();
     assert!(blocks[1] && blocks.contains(&false), "levels of both kinds");
-    // Six rounds of a coefficient, two of four rows and nine of 400 columns.
+    // Six rounds for a coefficient, two for four rows and nine for 400 columns.
     let expected = Expected::of(system.schedule(), 6 + 2 + 9);
     let labels = verified.iter().map(|(label, _)| label);
     for (step, (found, expected)) in labels.zip(&expected).enumerate() {

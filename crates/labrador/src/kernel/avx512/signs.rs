@@ -1,4 +1,4 @@
-//! Sums of columns of signs under weights, by products of bytes or by sums of subsets, whichever takes less time on
+//! Sums of columns of signs under weights, by products of bytes or by sums of subsets, whichever is faster on
 //! this processor.
 
 use core::arch::x86_64::*;
@@ -14,17 +14,17 @@ use crate::kernel::{
 use crate::ring::Q;
 use crate::transcript::Seed;
 
-/// Bytes of a weight.
+/// Bytes per weight.
 const WEIGHT_BYTES: usize = 6;
 
-/// Weights of a row, of eight bits each.
+/// Weights per row, of eight bits each.
 const SIGN_PARTS: usize = SIGN_LIFTS * WEIGHT_BYTES;
 
 /// Weights in signed bytes.
 pub(super) struct ByteWeights {
-    /// For each group of rows and each part the byte of its four rows, from the lowest on.
+    /// For each group of rows and each part, the byte of its four rows, from the lowest on.
     parts: [[i32; SIGN_PARTS]; SIGN_GROUPS],
-    /// For each lift the sum of all weights.
+    /// For each lift, the sum of all weights.
     totals: [i64; SIGN_LIFTS],
 }
 
@@ -49,9 +49,9 @@ impl ByteWeights {
         out
     }
 
-    /// Sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
-    /// one instruction adds the products of four rows for one part. Signs plus one are not negative, as
-    /// the instruction asks of one side, so that the weights may be read where they are multiplied.
+    /// Processes sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
+    /// one instruction adds the products of four rows for one part. Signs plus one are not negative, as the
+    /// instruction requires of one operand, so the weights may be read where they are multiplied.
     #[inline(always)]
     fn weigh(&self, planes: &SignPlanes, sums: &mut ColumnSums) {
         let words = planes.each_ref().map(|plane| plane.as_chunks::<8>().0);
@@ -61,7 +61,7 @@ impl ByteWeights {
             let mut parts = [unsafe { _mm512_setzero_si512() }; SIGN_PARTS];
             for (group, weights) in self.parts.iter().enumerate() {
                 let word = |k: usize| u64::from_le_bytes(words[k][4 * group + columns]);
-                // SAFETY: all of it touches no memory, and its operands come from code that has its
+                // SAFETY: none of it touches memory, and its operands come from code that has its
                 // instructions.
                 unsafe {
                     let ones = _mm512_set1_epi8(1);
@@ -114,7 +114,7 @@ impl SignWeights {
     }
 }
 
-/// The times of both ways on this processor: measured once, in 0.1 ms.
+/// Returns the times of both ways on this processor, measured once, in 0.1 ms.
 pub(super) fn times() -> &'static SignTimes {
     static TIMES: OnceLock<SignTimes> = OnceLock::new();
     TIMES.get_or_init(|| SignTimes {
@@ -123,10 +123,10 @@ pub(super) fn times() -> &'static SignTimes {
     })
 }
 
-/// The time of an element by one of the two ways, the least of some runs.
+/// Measures the time per element of one of the two ways, the least of several runs.
 struct Measure(bool);
 
-/// Elements of a run.
+/// Elements per run.
 const MEASURED: u32 = 4;
 
 impl Pass for Measure {
@@ -156,10 +156,10 @@ impl Pass for Measure {
     }
 }
 
-/// The greatest number of six signed bytes.
+/// The largest number that six signed bytes can hold.
 const SIGNED_MAX: u64 = 0x7f7f_7f7f_7f7f;
 
-/// The number of the class of a residue that six signed bytes hold: they go down to
+/// Returns the number in a residue's class that fits six signed bytes, which go down to
 /// `SIGNED_MAX + 1 - Q` and further.
 fn centred_in_bytes(residue: u64) -> i64 {
     if residue <= SIGNED_MAX {
@@ -171,7 +171,7 @@ fn centred_in_bytes(residue: u64) -> i64 {
 
 const _: () = assert!(Q - SIGNED_MAX - 1 <= 0x8080_8080_8080);
 
-/// Such a number as signed bytes, from the lowest on.
+/// Returns such a number as signed bytes, from the lowest on.
 fn signed_bytes(mut x: i64) -> [i8; WEIGHT_BYTES] {
     std::array::from_fn(|_| {
         let byte = x as i8;
@@ -180,14 +180,14 @@ fn signed_bytes(mut x: i64) -> [i8; WEIGHT_BYTES] {
     })
 }
 
-/// Sums of products of at most `2^8` of 256 rows, for two bytes of a weight: below `2^25`.
+/// Joins the sums for two bytes of a weight, each of products of at most `2^8` over 256 rows: below `2^25`.
 #[inline(always)]
 fn two_bytes(low: __m512i, high: __m512i) -> __m512i {
-    // SAFETY: all of it touches no memory, and its operands come from code that has its instructions.
+    // SAFETY: none of it touches memory, and its operands come from code that has its instructions.
     unsafe { _mm512_add_epi32(low, _mm512_slli_epi32::<8>(high)) }
 }
 
-/// Writes the numbers of three words of 16 bits each, less `total`.
+/// Writes the numbers given by three 16-bit words each, minus `total`.
 #[inline(always)]
 fn store_eight(words: [__m512i; 3], total: i64, out: &mut [i64; 8]) {
     let [low, middle, high] = words;
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Sets how this thread rounds doubles.
+    /// Sets the rounding mode of this thread for doubles.
     fn round(control: u32) {
         // SAFETY: the instruction reads four bytes; the values of these tests hide all exceptions.
         unsafe {
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// To the nearest, which is the default, down, up, and towards zero, which makes the longest digits.
+    /// Rounding to nearest, which is the default, down, up, and towards zero, which makes the longest digits.
     #[test]
     fn both_ways_give_the_sums_by_definition_at_the_limits_in_every_mode_of_rounding() {
         for control in [0x1f80, 0x3f80, 0x5f80, 0x7f80] {

@@ -1,6 +1,7 @@
-//! Sums of columns of signs under weights, six rows at a time: the bits of a column choose one of 64 sums of
-//! weights, 32 columns with one permutation. It takes six tenths of the time of products of bytes where a permutation
-//! of two vectors begins once a cycle (Zen 4), and longer than they do where it begins every other one.
+//! Sums of columns of signs under weights, six rows at a time: the bits of a column select one of 64 sums of
+//! weights, for 32 columns with one permutation. This takes six tenths of the time of products of bytes on processors
+//! that start a two-vector permutation every cycle (Zen 4), and longer than they do where one starts every
+//! other cycle.
 
 use core::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -8,30 +9,30 @@ use std::mem::MaybeUninit;
 use crate::kernel::{ColumnSums, RowWeights, SIGN_GROUPS, SIGN_LIFTS, SIGN_ROWS, SignPlanes};
 use crate::ring::Q;
 
-/// Rows of a group.
+/// Rows per group.
 const ROWS: usize = 6;
 
-/// Groups of rows: the last one has four.
+/// Number of groups of rows: the last one has four.
 const GROUPS: usize = (SIGN_ROWS * SIGN_GROUPS).div_ceil(ROWS);
 
-/// Sums of weights of a group, one for each of its subsets.
+/// Sums of weights per group, one for each of its subsets.
 const SUBSETS: usize = 1 << ROWS;
 
-/// Digits of a sum, and their base: the least for which the last digit is no longer than the others.
+/// Digits per sum, and their base: the smallest for which the last digit is no longer than the others.
 const DIGITS: usize = 4;
 const BASE: i64 = 6500;
 
-/// No digit is beyond: half of the base but for roundings, and the last one what is left of six weights.
+/// Bound on every digit: half of the base up to rounding, and for the last one what is left of six weights.
 const DIGIT_MAX: i64 = BASE / 2 + 1;
 const _: () = assert!(ROWS as i64 * (Q as i64 / 2) / (BASE * BASE * BASE) < DIGIT_MAX);
 
-/// Rounding that no mode of a thread changes.
+/// A rounding mode that is independent of the thread's.
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-/// Groups whose digits are summed in 16 bits, those of both planes.
+/// Number of groups whose digits are summed in 16 bits, for both planes.
 const SUMMED: usize = 5;
 const _: () = assert!(2 * SUMMED as i64 * DIGIT_MAX < 1 << 15);
-/// Two sums of digits, the upper one times the base, have 32 bits.
+/// Two sums of digits, the upper one times the base, fit 32 bits.
 const _: () = assert!(2 * GROUPS as i64 * DIGIT_MAX * (BASE + 1) < 1 << 31);
 
 /// The sums of a group's subsets, digit by digit.
@@ -41,8 +42,8 @@ struct Group([[i16; SUBSETS]; DIGITS]);
 /// Weights as sums of the subsets of six rows: 66 kB.
 pub(super) struct SubsetSums([[Group; GROUPS]; SIGN_LIFTS]);
 
-/// The bits of six rows and 64 columns of both planes, in the lower six of a byte for each column; there may be
-/// anything in the upper two.
+/// The bits of six rows and 64 columns of both planes, in the lower six bits of one byte per column; the
+/// upper two are arbitrary.
 type Bits = [[__m512i; 2]; GROUPS];
 
 impl SubsetSums {
@@ -66,7 +67,8 @@ impl SubsetSums {
     pub(super) fn weigh(&self, planes: &SignPlanes, sums: &mut ColumnSums) {
         let bits = bits(planes);
         for (groups, sums) in self.0.iter().zip(sums) {
-            // SAFETY: it touches no memory, and only code that has its instruction comes here.
+            // SAFETY: it touches no memory, and only code that has its instruction reaches this
+            // point.
             let mut digits = [[[unsafe { _mm512_setzero_si512() }; 2]; 2]; DIGITS];
             for (groups, bits) in groups.chunks(SUMMED).zip(bits.chunks(SUMMED)) {
                 add_few(&mut digits, groups, bits);
@@ -80,7 +82,8 @@ impl Group {
     #[inline(always)]
     fn set(&mut self, weights: &[i64; ROWS]) {
         // SAFETY: of each digit eight numbers are stored, 16 bytes, in an array of eight times as many, by stores
-        // that need no alignment; the rest touches no memory, and only code that has its instructions comes here.
+        // that need no alignment; the rest touches no memory, and only code that has its instructions reaches this
+        // point.
         unsafe {
             let base = _mm512_set1_epi64(BASE);
             let inverse = _mm512_set1_pd(1.0 / BASE as f64);
@@ -98,8 +101,8 @@ impl Group {
                 for digit in 0..DIGITS {
                     let mut own = rest;
                     if digit + 1 < DIGITS {
-                        // Of 50 bits, so that the product is off by less than `2^-14`, and a digit by less than one:
-                        // rounded to the nearest, whatever the mode of the thread.
+                        // It has 50 bits, so the product is off by less than `2^-14`, and a digit by less than one.
+                        // Rounds to nearest whatever the mode of the thread.
                         let quotient = _mm512_cvt_roundepi64_pd::<NEAREST>(rest);
                         let quotient = _mm512_mul_round_pd::<NEAREST>(quotient, inverse);
                         rest = _mm512_cvt_roundpd_epi64::<NEAREST>(quotient);
@@ -113,12 +116,12 @@ impl Group {
     }
 }
 
-/// The bits of a plane for four rows: those of a column in the lower half of its byte.
+/// Returns the bits of a plane for four rows: those of a column in the lower half of its byte.
 #[inline(always)]
 fn four_rows(plane: &[u8; 2048], group: usize) -> __m512i {
     let bytes = &plane.as_chunks::<32>().0[group];
     // SAFETY: 32 bytes are loaded, which needs no alignment; the rest touches no memory, and only code that has its
-    // instructions comes here.
+    // instructions reaches this point.
     unsafe {
         let words = _mm512_cvtepu8_epi16(_mm256_loadu_si256(bytes.as_ptr().cast()));
         _mm512_or_si512(words, _mm512_slli_epi16::<4>(words))
@@ -127,21 +130,21 @@ fn four_rows(plane: &[u8; 2048], group: usize) -> __m512i {
 
 #[inline(always)]
 fn bits(planes: &SignPlanes) -> Bits {
-    // Twelve rows at a time are two groups.
+    // Twelve rows at a time make two groups.
     const TURNS: usize = GROUPS / 2;
     const _: () = assert!(GROUPS == 2 * TURNS + 1 && SIGN_GROUPS == 3 * TURNS + 1);
     let mut out = MaybeUninit::<Bits>::uninit();
     let rows = out.as_mut_ptr().cast::<[__m512i; 2]>();
     for (k, plane) in planes.iter().enumerate() {
         // SAFETY: group `2 turn + 1` and group `2 TURNS` are below `GROUPS`, so everything is written inside `out`;
-        // the rest touches no memory, and only code that has its instructions comes here.
+        // the rest touches no memory, and only code that has its instructions reaches this point.
         unsafe {
             let (four, two) = (_mm512_set1_epi8(15), _mm512_set1_epi8(3));
             for turn in 0..TURNS {
                 let a = four_rows(plane, 3 * turn);
                 let b = four_rows(plane, 3 * turn + 1);
                 let c = four_rows(plane, 3 * turn + 2);
-                // The bits of the second where the first has ones, else those of the third.
+                // Takes the bits of the second operand where the first has ones, else those of the third.
                 let low = _mm512_ternarylogic_epi64::<0xca>(four, a, _mm512_slli_epi16::<4>(b));
                 let (b, c) = (_mm512_srli_epi16::<2>(b), _mm512_slli_epi16::<2>(c));
                 let high = _mm512_ternarylogic_epi64::<0xca>(two, b, c);
@@ -156,16 +159,16 @@ fn bits(planes: &SignPlanes) -> Bits {
     unsafe { out.assume_init() }
 }
 
-/// Adds the sums of up to [`SUMMED`] groups: of each digit those of columns `4 i` and `4 i + 2`, then those of columns
-/// `4 i + 1` and `4 i + 3`.
+/// Adds the sums of up to [`SUMMED`] groups: for each digit those of columns `4 i` and `4 i + 2`, then those of
+/// columns `4 i + 1` and `4 i + 3`.
 #[inline(always)]
 fn add_few(sums: &mut [[[__m512i; 2]; 2]; DIGITS], groups: &[Group], bits: &[[__m512i; 2]]) {
-    // SAFETY: half of the numbers of a digit are loaded each time, 64 bytes, from a group, which is aligned to as many;
-    // the rest touches no memory, and only code that has its instructions comes here.
+    // SAFETY: half of the numbers of a digit are loaded each time, 64 bytes, from a group, which is aligned to as
+    // many; the rest touches no memory, and only code that has its instructions reaches this point.
     unsafe {
         let mut few = [[_mm512_setzero_si512(); 2]; DIGITS];
         for (group, &[plus, minus]) in groups.iter().zip(bits) {
-            // A permutation reads the lower six bits of 16: even columns, and odd ones if they are moved there.
+            // A permutation reads the lower six of 16 bits: these are even columns, and odd ones after a shift.
             let plus = [plus, _mm512_srli_epi16::<8>(plus)];
             let minus = [minus, _mm512_srli_epi16::<8>(minus)];
             for (few, numbers) in few.iter_mut().zip(&group.0) {
@@ -177,7 +180,7 @@ fn add_few(sums: &mut [[[__m512i; 2]; 2]; DIGITS], groups: &[Group], bits: &[[__
                 for (few, (&plus, &minus)) in few.iter_mut().zip(plus.iter().zip(&minus)) {
                     let added = _mm512_permutex2var_epi16(low, plus, high);
                     let taken = _mm512_permutex2var_epi16(low, minus, high);
-                    // In this order one of both additions waits for nothing that came before.
+                    // In this order one of the two additions does not wait for an earlier result.
                     *few = _mm512_add_epi16(*few, _mm512_sub_epi16(added, taken));
                 }
             }
@@ -190,7 +193,7 @@ fn add_few(sums: &mut [[[__m512i; 2]; 2]; DIGITS], groups: &[Group], bits: &[[__
     }
 }
 
-/// Joins digits and stores the sums in the order of columns.
+/// Joins digits and stores the sums in column order.
 #[inline(always)]
 fn store(digits: &[[[__m512i; 2]; 2]; DIGITS], out: &mut [i64; 64]) {
     let [a, b, c, d] = digits;
@@ -198,7 +201,7 @@ fn store(digits: &[[[__m512i; 2]; 2]; DIGITS], out: &mut [i64; 64]) {
         let (odd, half) = (first % 2, first / 2);
         let mut columns = [[0; 8]; 2];
         // SAFETY: eight numbers are stored each time, 64 bytes, by stores that need no alignment; the rest touches no
-        // memory, and only code that has its instructions comes here.
+        // memory, and only code that has its instructions reaches this point.
         unsafe {
             let base = _mm512_set1_epi32(BASE as i32);
             let square = _mm512_set1_epi64(BASE * BASE);

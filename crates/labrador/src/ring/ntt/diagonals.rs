@@ -1,16 +1,16 @@
-//! Products of weights and all columns of a Toeplitz matrix: what a verifier's later levels take of a key.
+//! Products of weights and all columns of a Toeplitz matrix, as a verifier's later levels need them of a key.
 
 use super::{Bound, Ntt, PRODUCTS_MAX, Scaled, rows};
 use crate::kernel::{Vector, Vectors};
 
 impl Ntt {
-    /// Adds `sum_r line[n - 1 - i + r] weights[r]` to sum `i` of `n`: all columns of a Toeplitz matrix, whose
-    /// diagonals are read once for each vector of values, and not once for each column. The values of the line
-    /// may be those of [`Ntt::by_x_loosely_in`].
+    /// Adds `sum_r line[n - 1 - i + r] weights[r]` to sum `i` of `n`. This covers all columns of a Toeplitz matrix,
+    /// whose diagonals are read once per vector of values instead of once per column. The values of the line may be
+    /// those of [`Ntt::by_x_loosely_in`].
     ///
     /// # Panics
-    /// If the line has not one number fewer than sums and weights together, or there are more than 32 of
-    /// either.
+    /// If the length of the line is not one less than the number of sums and weights together, or there are more than
+    /// 32 of either.
     #[inline(always)]
     pub(crate) fn add_diagonals_in<V: Vectors>(
         sums: &mut [Self],
@@ -35,7 +35,7 @@ impl Ntt {
         let factors = &mut scratch.factors[..rows.div_ceil(2)];
         let mut at = 0;
         while at < rows::SIZE {
-            // No closure has a step of a level: it would not be compiled for its instructions.
+            // No closure contains a step of a level: it would not be compiled for its instructions.
             let mut next = V::Wide::load(&rows::ZERO.0);
             for (neighbours, element) in neighbours.iter_mut().zip(line).rev() {
                 let own = V::Wide::load(&element.rows.0[at..]);
@@ -63,11 +63,11 @@ impl Ntt {
     }
 }
 
-/// Room for what [`Ntt::add_diagonals_in`] reads again and again: overwritten by each call.
+/// Scratch space for what [`Ntt::add_diagonals_in`] reads repeatedly; overwritten by each call.
 pub(crate) struct Diagonals<V: Vectors> {
-    /// One vector of each two neighbours of a line.
+    /// For each two neighbours of a line, their vectors interleaved.
     neighbours: [(V::Wide, V::Wide); 2 * PRODUCTS_MAX],
-    /// One vector of each two weights.
+    /// For each two weights, their vectors interleaved.
     factors: [(V::Wide, V::Wide); PRODUCTS_MAX / 2],
 }
 
@@ -82,11 +82,11 @@ impl<V: Vectors> Diagonals<V> {
     }
 }
 
-/// Sums of a block: they stay in registers, and what they share is loaded once for all.
+/// Sums per block: they stay in registers, and shared operands are loaded once for all.
 const BLOCK: usize = 4;
 
-/// Adds the products of every other of the first `2 N - 1` sums, of as many as there are behind. What two sums
-/// have in common is a step of two along the line, as the weights of a pair are.
+/// Adds the products of every other one of the first `2 N - 1` of the remaining sums. Sums two apart share operands,
+/// since a step of two along the line matches the pairs of weights.
 #[inline(always)]
 fn add_block<V: Vector, const N: usize>(
     sums: &mut [Ntt],
