@@ -1,8 +1,8 @@
-//! The arithmetic that a verifier is written over.
+//! The arithmetic over which a verifier is written.
 //!
-//! A verifier here is one source: it reads, hashes, computes and asserts through [`Arith`], and never
-//! branches on a value. `Native` runs it on field elements; an interpreter that records the same
-//! calls as rows of a circuit is the circuit of the verifier by construction.
+//! A verifier here has a single source: it reads, hashes, computes and asserts through [`Arith`], and never
+//! branches on a value. `Native` runs it on field elements. An interpreter that records the same calls as rows of
+//! a circuit is, by construction, the circuit of the verifier.
 
 use std::ops::{Add, Mul, Sub};
 use std::sync::LazyLock;
@@ -16,18 +16,18 @@ use crate::kernel::{KERNELS, measure_one};
 use crate::merkle::{Opened, Sent, Shown};
 use crate::poseidon::Permutations;
 
-/// Elements of a digest.
+/// Number of elements in a digest.
 pub const DIGEST: usize = 8;
 
-/// What a verifier computes for one of many things: elements of F_p and of the extension.
+/// The results of a verifier for one of many lanes: elements of F_p and of the extension.
 pub(crate) type OfLane<A> = (Vec<<A as Arith>::Base>, Vec<<A as Arith>::Ext>);
 
-/// What a verifier may do.
+/// The operations available to a verifier.
 pub(crate) trait Arith: Sized {
-    /// An element of F_p, or what stands for one.
+    /// An element of F_p, or its representation.
     type Base: Copy + Add<Output = Self::Base> + Sub<Output = Self::Base> + Mul<Output = Self::Base>;
 
-    /// An element of the extension, or what stands for one.
+    /// An element of the extension, or its representation.
     type Ext: Copy
         + Add<Output = Self::Ext>
         + Sub<Output = Self::Ext>
@@ -50,22 +50,22 @@ pub(crate) trait Arith: Sized {
         right: [Self::Base; DIGEST],
     ) -> [Self::Base; DIGEST];
 
-    /// The next element of the proof.
+    /// Reads the next element of the proof.
     ///
     /// # Errors
     /// [`VerifyError::Length`] if the proof ends here.
     fn read(&mut self) -> Result<Self::Base, VerifyError>;
 
-    /// The next element of the proof where a flag is one; zero, which a proof does not have, where it is
-    /// zero.
+    /// Reads the next element of the proof if a flag is one. If the flag is zero, the result is zero and the proof
+    /// has no such element.
     ///
     /// # Errors
     /// [`VerifyError::Length`] if the proof ends here.
     fn read_where(&mut self, flag: Self::Base) -> Result<Self::Base, VerifyError>;
 
-    /// Reads rows of a tree, and what is needed beside to follow the path of each, as
-    /// [`crate::merkle::Opened`] lays them out; demands that each path lead to the cap. An index is its
-    /// bits from the lowest.
+    /// Reads rows of a tree, and the nodes needed to follow the path of each, as laid out by
+    /// [`crate::merkle::Opened`]; asserts that each path leads to the cap. An index is given as its bits from the
+    /// lowest.
     ///
     /// # Errors
     /// [`VerifyError::Length`] if the proof ends, the tree's error if a path leads elsewhere.
@@ -75,14 +75,15 @@ pub(crate) trait Arith: Sized {
         indices: &[Vec<Self::Base>],
     ) -> Result<Vec<Vec<Self::Base>>, VerifyError>;
 
-    /// Elements of which each belongs to a lane of [`Arith::each`]: the same ones.
+    /// Elements each of which belongs to a lane of [`Arith::each`]; their values do not change.
     fn in_lanes(&mut self, elements: Vec<Self::Base>) -> Vec<Self::Base> {
         elements
     }
 
-    /// Does the same for each of `lanes` things, by their numbers: a circuit lays it out once, side by side.
-    /// Beside what all lanes share a lane may use what was made for the same lane of as many, by
-    /// [`Arith::in_lanes`], [`Arith::open`] or this; and it makes anew all that it returns.
+    /// Runs the same computation for each of `lanes` lanes, by number; a circuit lays it out once, side by side.
+    /// In addition to what all lanes share, a lane may use results for the same lane of other calls with as many
+    /// lanes, made by [`Arith::in_lanes`], [`Arith::open`] or this method. Everything it returns must be newly
+    /// made.
     fn each(
         &mut self,
         lanes: usize,
@@ -94,21 +95,21 @@ pub(crate) trait Arith: Sized {
     /// The lowest `count` bits of the canonical integer of a value.
     fn low_bits(&mut self, value: Self::Base, count: usize) -> Vec<Self::Base>;
 
-    /// Demands that a value be zero.
+    /// Asserts that a value is zero.
     ///
     /// # Errors
-    /// The given one, if it is not.
+    /// The given error if it is not.
     fn assert_zero(&mut self, value: Self::Ext, error: VerifyError) -> Result<(), VerifyError>;
 
-    /// Demands that a value be other than zero.
+    /// Asserts that a value is nonzero.
     ///
     /// # Errors
-    /// The given one, if it is zero.
+    /// The given error if it is zero.
     fn assert_nonzero(&mut self, value: Self::Ext, error: VerifyError) -> Result<(), VerifyError>;
 }
 
-/// The level that takes the least time for one state: the steps of a transcript wait for each other.
-/// That is not always the one that hashes most, so it is measured apart, once.
+/// The fastest level for a single state, since the steps of a transcript wait for each other. It is not always the
+/// level with the highest hash throughput, so it is measured separately, once.
 pub(crate) static ONE_STATE: LazyLock<Backend> = LazyLock::new(|| {
     let levels = KERNELS.available().into_iter();
     let least = levels.min_by_key(|level| measure_one(*level));
@@ -125,11 +126,11 @@ pub(crate) fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] 
     std::array::from_fn(|i| states[0][i])
 }
 
-/// Reads rows with these numbers, of so many bits, from an element of a proof on; returns also where
-/// they end.
+/// Reads rows with these indices, of `bits` bits each, starting at an element of a proof; returns also where they
+/// end.
 ///
 /// # Errors
-/// Those of [`Arith::open`].
+/// See [`Arith::open`].
 pub(crate) fn show<'a>(
     backend: Backend,
     proof: &'a [Fp],
@@ -157,12 +158,12 @@ pub(crate) struct Native<'a> {
 }
 
 impl<'a> Native<'a> {
-    /// A verifier's arithmetic that reads these elements.
+    /// An arithmetic that reads these elements.
     pub(crate) fn new(proof: &'a [Fp]) -> Native<'a> {
         Native::on(Backend::Portable, proof)
     }
 
-    /// The same with a kernel for what can be hashed together.
+    /// The same with a kernel for hashes that can be computed together.
     pub(crate) fn on(backend: Backend, proof: &'a [Fp]) -> Native<'a> {
         Native {
             backend,
@@ -171,7 +172,7 @@ impl<'a> Native<'a> {
         }
     }
 
-    /// Demands that everything has been read.
+    /// Asserts that the whole proof has been read.
     ///
     /// # Errors
     /// [`VerifyError::Length`] if elements are left.

@@ -1,4 +1,4 @@
-//! Claims on committed cells, and the ledger that none is forgotten.
+//! Claims on committed cells, and the ledger that ensures none is forgotten.
 
 use alphorn_exec::Exec;
 
@@ -7,20 +7,20 @@ use crate::field::Fp;
 use crate::multilinear::eq_table;
 use crate::relation::Shape;
 
-/// What a claim is about; names the check that fails.
+/// The subject of a claim; identifies the check that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Claimed {
     /// Counts of registry and tables, as numerators of the bus.
     BusNumerators,
     /// Cells, as components of tuples.
     BusCells,
-    /// Cells that outputs are wired to, and inputs of rows, which outputs include.
+    /// Cells that outputs are wired to, and the inputs of rows that outputs include.
     Outputs,
     /// Committed cubes.
     Cubes,
     /// Inputs of rows.
     Inputs,
-    /// What [`Claimed::Outputs`] is, of wide rows.
+    /// The counterpart of [`Claimed::Outputs`] for wide rows.
     WideOutputs,
     /// Committed cubes of wide rows.
     WideCubes,
@@ -73,11 +73,11 @@ pub(crate) enum Part<E> {
     },
 }
 
-/// Σ of the parts' weights times what is committed = value. It cannot be copied: a ledger gives
-/// it to whoever opens it.
+/// Σ of the parts' weights times the committed values = value. It cannot be copied: a ledger hands it to the
+/// opening.
 #[derive(Debug)]
 pub(crate) struct Claim<E> {
-    /// What it is about.
+    /// Its subject.
     pub(crate) name: Claimed,
     /// The weights.
     pub(crate) parts: Vec<Part<E>>,
@@ -85,7 +85,7 @@ pub(crate) struct Claim<E> {
     pub(crate) value: E,
 }
 
-/// All claims that a proof has left. Only opening it consumes it.
+/// All claims that remain in a proof. Only opening it consumes it.
 #[derive(Debug)]
 #[must_use = "a claim that is not opened proves nothing"]
 pub(crate) struct Ledger<E>(Vec<Claim<E>>);
@@ -96,13 +96,13 @@ impl<E> Ledger<E> {
         Ledger(Vec::new())
     }
 
-    /// Enters a claim.
+    /// Adds a claim.
     pub(crate) fn enter(&mut self, claim: Claim<E>) {
         debug_assert!(!claim.parts.is_empty(), "{:?} of nothing", claim.name);
         self.0.push(claim);
     }
 
-    /// All claims, for who opens them together.
+    /// All claims, to be opened together.
     pub(crate) fn all(self) -> Vec<Claim<E>> {
         self.0
     }

@@ -1,49 +1,49 @@
-//! Why a proof is refused, or cannot be made.
+//! Why a proof is rejected, or cannot be made.
 
 use alphorn_exec::Stopped;
 use thiserror::Error;
 
-/// Why a verifier refuses: one variant for each check.
+/// Why a verifier rejects: one variant for each check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VerifyError {
-    /// The proof has another number of elements than its shape says.
+    /// The number of elements in the proof is not that of its shape.
     #[error("the proof has {got} elements, its shape needs {want}")]
     Length {
-        /// Elements that were, or were to be, read.
+        /// Number of elements that were, or were to be, read.
         want: usize,
-        /// Elements that are there.
+        /// Number of elements present.
         got: usize,
     },
     /// The proof has more groups than the shape.
     #[error("the proof has {got} groups of instances, at most {max} are possible")]
     Groups {
-        /// Groups of the proof.
+        /// Number of groups in the proof.
         got: usize,
-        /// Groups of the shape.
+        /// Number of groups in the shape.
         max: usize,
     },
-    /// Registry or bitfield have another length than the shape's column.
+    /// Registry or bitfield differ in length from the shape's column.
     #[error("registry or bitfield have {got} rows, the relation needs {want}")]
     StatementSize {
-        /// Rows that are there.
+        /// Number of rows present.
         got: usize,
-        /// Rows of the relation.
+        /// Number of rows in the relation.
         want: usize,
     },
-    /// There are not as many public values, or elements of the message, as the relation has.
+    /// The number of public values, or of elements of the message, is not the relation's.
     #[error("{got} public values or elements of the message, the relation has {want}")]
     Publics {
-        /// Public values or elements that are there.
+        /// Number of public values or elements present.
         got: usize,
-        /// Those of the relation.
+        /// The number in the relation.
         want: usize,
     },
-    /// The rows of the registry have another width than the relation's.
+    /// The rows of the registry differ in width from the relation's.
     #[error("registry rows of {got} elements, the relation needs {want}")]
     RegistryWidth {
-        /// Elements of a row.
+        /// Number of elements in a row.
         got: usize,
-        /// Elements that the relation looks up.
+        /// Number of elements that the relation looks up.
         want: usize,
     },
     /// The statement claims nothing.
@@ -54,7 +54,7 @@ pub enum VerifyError {
     BitBeyondRegistry {
         /// The bit.
         bit: usize,
-        /// Rows of the registry.
+        /// Number of rows in the registry.
         size: usize,
     },
     /// The fractions of the bus do not sum up to zero.
@@ -78,10 +78,10 @@ pub enum VerifyError {
     /// A row of the verifiers' circuits does not hold.
     #[error("the rows of the verifiers' circuits do not hold")]
     Rows,
-    /// The bits of the children are no bits, or their union is another.
+    /// The bits of the children are not boolean, or their union is not the bitfield.
     #[error("the bitfield does not follow from the bits of the children")]
     Children,
-    /// The wiring of the verifiers' circuits is another than the proof says.
+    /// The wiring of the verifiers' circuits does not have the value that the proof claims.
     #[error("the wiring of the verifiers' circuits has another value than the proof says")]
     Wiring,
     /// The registry's reduction does not follow.
@@ -98,18 +98,18 @@ pub enum VerifyError {
         "a bundle claims bits that are none of its entries', or has too many levels of bundles"
     )]
     Bundle,
-    /// A bundle has an entry where a bundle is listed, or a bundle where an entry is.
+    /// A bundle has an entry where a bundle is listed, or vice versa.
     #[error(
         "the bundle has other children than are listed: entries for bundles, or bundles for entries"
     )]
     Item,
-    /// What is left of the registries of a bundle in a bundle is not what its digest says.
+    /// The remaining registry claims of a bundle in a bundle do not match their digest.
     #[error("the values of registries of a bundle are not those of its proof")]
     Left,
-    /// The entry of a bundle that is to be kept is another than the statement's.
+    /// The entry of a bundle to be kept is not the statement's.
     #[error("the statement is none of the bundle's entries")]
     Entry,
-    /// The statement is one of another relation.
+    /// The statement belongs to another relation.
     #[error("a statement of the set {got}, the proofs are of {want}")]
     Set {
         /// The set of the statement.
@@ -117,16 +117,16 @@ pub enum VerifyError {
         /// The number of the relation.
         want: u32,
     },
-    /// The committee is no field element.
+    /// The committee is not below p, so it is not a field element.
     #[error("committee {got}, which must be below p")]
     Committee {
         /// The committee.
         got: u32,
     },
-    /// A merge of no children, or of more than there is room for.
+    /// A merge of no children, or of more than fit.
     #[error("a merge of {got} proofs: 1 to {max} are possible")]
     ChildCount {
-        /// The children.
+        /// Number of children.
         got: usize,
         /// The limit.
         max: usize,
@@ -134,10 +134,10 @@ pub enum VerifyError {
     /// The bitfield does not follow from the counts.
     #[error("the bitfield does not follow from the counts of the registry's rows")]
     Union,
-    /// The registry has other values than the proof says.
+    /// The registry does not have the values that the proof claims.
     #[error("the registry has other values than the proof says")]
     Registry,
-    /// The bitfield has another value than the proof says.
+    /// The bitfield does not have the value that the proof claims.
     #[error("the bitfield has another value than the proof says")]
     Bitfield,
     /// A proof of work was not done.
@@ -149,44 +149,44 @@ pub enum VerifyError {
         /// The oracle.
         oracle: usize,
     },
-    /// The claims on what is committed do not hold for the last polynomial.
+    /// The claims on committed data do not hold for the last polynomial.
     #[error("the claims on what is committed do not hold")]
     Weights,
 }
 
-/// Why a prover refuses.
+/// Why a prover cannot make a proof.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProveError {
-    /// The statement is one that no proof is accepted for.
+    /// No proof is accepted for the statement.
     #[error("the statement cannot be proved: {0}")]
     Statement(#[from] VerifyError),
-    /// Nobody waits for the proof any more.
+    /// The computation was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// A proof that was to be merged is none.
+    /// A proof to be merged is not valid.
     #[error("proof {child} cannot be merged: {error}")]
     Child {
-        /// Its place among those to be merged.
+        /// Its index among those to be merged.
         child: usize,
-        /// Why it is refused.
+        /// Why it is rejected.
         error: VerifyError,
     },
     /// There is more of something than fits.
     #[error("{got} {what}, at most {max} fit")]
     Capacity {
-        /// Of what.
+        /// The kind of item that exceeds its limit.
         what: &'static str,
         /// How many there are.
         got: usize,
         /// How many fit.
         max: usize,
     },
-    /// The witness has cells of another number than the relation.
+    /// The number of cells in the witness is not the relation's.
     #[error("a group has {got} cells, the relation needs {want}")]
     Cells {
-        /// Cells of the group.
+        /// Number of cells in the group.
         got: usize,
-        /// Cells of the relation.
+        /// Number of cells in the relation.
         want: usize,
     },
 }

@@ -1,8 +1,8 @@
 //! The field of challenges, F = F_p\[X\] / (X^5 + X^2 − 1).
 //!
-//! It has 2^154.9 elements, so a random point misses the few roots of a polynomial with far more
-//! than 120 bits of certainty. X^5 + X^2 − 1 is irreducible over F_p (the tests show it), and 3 does not
-//! divide p^5 − 1, so cubing is a permutation here too.
+//! It has 2^154.9 elements, so a random point misses the few roots of a polynomial with far more than 120 bits of
+//! certainty. X^5 + X^2 − 1 is irreducible over F_p (shown by the tests), and 3 does not divide p^5 − 1, so cubing
+//! is a permutation here too.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -78,9 +78,9 @@ impl Ext {
         self.pow(&[u64::from(P)])
     }
 
-    /// The one element whose cube this is: x^e, where 3·e = 1 modulo p^5 − 1.
+    /// The unique element whose cube this is: x^e, where 3·e = 1 modulo p^5 − 1.
     pub(crate) fn cube_root(self) -> Ext {
-        // e = (2·p^5 − 1)/3, for p^5 − 1 = 1 modulo 3.
+        // e = (2·p^5 − 1)/3, because p^5 − 1 = 1 modulo 3.
         self.pow(&CUBE_ROOT)
     }
 
@@ -217,8 +217,8 @@ mod tests {
         any::<[u32; DEGREE]>().prop_map(|words| Ext(words.map(Fp::new)))
     }
 
-    /// f = X^5 + X^2 − 1 has no factor of degree 1 or 2, so it is irreducible: X^p − X and X^(p²) − X,
-    /// the products of all such factors, are units modulo f. And X^(p^5) = X, as it must be.
+    /// f = X^5 + X^2 − 1 has no factor of degree 1 or 2, so it is irreducible: X^p − X and X^(p²) − X, the
+    /// products of all such factors, are units modulo f. And X^(p^5) = X, as required.
     #[test]
     fn the_polynomial_is_irreducible() {
         let mut power = Ext::X;
@@ -233,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Whether multiplication by an element is invertible: its matrix has full rank. Nothing here
-    /// supposes that the ring is a field.
+    /// Whether multiplication by an element is invertible, that is, whether its matrix has full rank. This does
+    /// not assume that the ring is a field.
     fn is_unit(element: Ext) -> bool {
         let mut power = Ext::ONE;
         let mut rows = [[Fp::ZERO; DEGREE]; DEGREE];

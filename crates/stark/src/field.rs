@@ -1,8 +1,8 @@
 //! The prime field F_p with p = 2^31 − 2^24 + 1, called KoalaBear.
 //!
-//! An element is stored as x·2^32 mod p (Montgomery form), always below p. So equal elements have
-//! equal words, and a product takes two multiplications and no division. p − 1 = 127·2^24: there
-//! are roots of unity of order 2^24, and cubing is a permutation, since 3 does not divide p − 1.
+//! An element is stored as x·2^32 mod p (Montgomery form), always below p. So equal elements have equal words, and
+//! a product takes two multiplications and no division. p − 1 = 127·2^24, so there are roots of unity of order
+//! 2^24, and cubing is a permutation, since 3 does not divide p − 1.
 
 use std::fmt;
 use std::iter::Sum;
@@ -80,7 +80,7 @@ impl Fp {
         self.0
     }
 
-    /// The element of a word in Montgomery form that a kernel made, below p.
+    /// The element of a word in Montgomery form computed by a kernel, below p.
     #[inline]
     pub(crate) const fn from_word(word: u32) -> Fp {
         debug_assert!(word < P);

@@ -2,25 +2,25 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`field`], `extension` | KoalaBear, F_p with p = 2^31 − 2^24 + 1, and the extension of degree 5 that challenges are drawn from |
+//! | [`field`], `extension` | KoalaBear, F_p with p = 2^31 − 2^24 + 1, and its extension of degree 5 for challenges |
 //! | `kernel` | vectors of elements for each instruction set |
 //! | [`poseidon`], `merkle` | the permutations on many states at once, trees and commitments of them |
-//! | `arith`, `transcript` | what a verifier may do, so that one source is verifier and circuit; what was said so far |
-//! | `multilinear`, `sumcheck`, `logup` | polynomials by their values on the cube, rounds of sumcheck, sums of fractions |
+//! | `arith`, `transcript` | operations of a verifier, one source for verifier and circuit; the messages so far |
+//! | `multilinear`, `sumcheck`, `logup` | polynomials by values on the cube, sumcheck rounds, sums of fractions |
 //! | `poseidon_gkr` | many permutations, from random sums of outputs to random points of inputs |
-//! | `relation`, `claims` | what is proved, as data; what is left to open |
+//! | `relation`, `claims` | the proved relation, as data; the claims left to open |
 //! | [`whir`] | the polynomial commitment |
 //! | [`proof`] | prover and verifier of a relation; bytes |
 //! | `circuit`, [`merge`] | a verifier as rows and permutations; proofs that proofs hold |
-//! | [`statement`], [`chains`] | what is stated of a slot, and the relation of hash chains under trees |
+//! | [`statement`], [`chains`] | statements about a slot, and the relation of hash chains under trees |
 //! | [`security`] | the error of each step in bits, computed from the sizes |
 //!
-//! One binary serves all x86-64 machines: an [`alphorn_exec::Backend`] is chosen at run time and given to whatever
-//! computes; no level gives other values than the portable one, and no number of threads does.
+//! A single binary runs on all x86-64 hosts: an [`alphorn_exec::Backend`] is chosen at run time and passed to
+//! every computation. No level gives other values than the portable one, and neither does any number of threads.
 //!
 //! Proofs are succinct and not zero-knowledge; proofs of proofs are in [`merge`].
 //!
-//! The lecture: what is proved, why it holds, and how sure that is.
+//! The lecture explains what is proved, why it holds, and how certain that is.
 //!
 #![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
@@ -59,7 +59,7 @@ pub use merkle::Digest;
 pub use poseidon::Permutations;
 pub use relation::Relation;
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package's README together with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,13 +1,12 @@
 //! A sum of fractions is zero: the argument of all lookups.
 //!
-//! The fractions p_x/q_x lie on the vertices of a cube, in *groups* of equal size of which a first
-//! few are used; the others are 0/1. They are added pairwise, layer by layer, without a division:
-//! p(x) = p(0,x)·q(1,x) + p(1,x)·q(0,x) and q(x) = q(0,x)·q(1,x). The verifier goes from the root, where
-//! p must be 0 and q must not, to one point of the leaves (Goldwasser, Kalai and Rothblum;
-//! Papini and Haböck, ePrint 2023/1284).
+//! The fractions p_x/q_x lie on the vertices of a cube, in *groups* of equal size. The first few groups are used;
+//! the others are 0/1. The fractions are added pairwise, layer by layer, without a division: p(x) = p(0,x)·q(1,x)
+//! + p(1,x)·q(0,x) and q(x) = q(0,x)·q(1,x). The verifier goes from the root, where p must be 0 and q must not, to
+//! one point of the leaves (Goldwasser, Kalai and Rothblum; Papini and Haböck, ePrint 2023/1284).
 //!
-//! First the coordinates within a group are added up, the highest first, then the groups. So vectors
-//! are added to vectors, and unused groups never appear: a pair of two of them is 0/1 again.
+//! The coordinates within a group are summed first, the highest first, then the groups. So vectors are added to
+//! vectors, and unused groups never appear: a pair of two of them is 0/1 again.
 
 use alphorn_exec::{Exec, Stopped};
 
@@ -20,30 +19,30 @@ use crate::sumcheck::{prove_small, quadratic, read_round, send_round};
 use crate::transcript::{Channel, Sender};
 use crate::vector::{Planes, Vector, eq_planes};
 
-/// Elements a round's polynomial takes.
+/// Number of elements a round's polynomial takes.
 const DEGREE: usize = 2;
 
 /// The cube of the fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cube {
-    /// Coordinates that number the groups.
+    /// Number of coordinates that index the groups.
     pub(crate) groups_log2: usize,
-    /// Coordinates within a group.
+    /// Number of coordinates within a group.
     pub(crate) within_log2: usize,
 }
 
 impl Cube {
-    /// Elements of the extension that a proof sends.
+    /// Number of extension elements that a proof sends.
     pub(crate) fn sent(&self) -> usize {
         let layers = self.groups_log2 + self.within_log2;
         1 + (0..layers).map(|layer| DEGREE * layer + 4).sum::<usize>()
     }
 }
 
-/// What is left to check: the numerators and denominators at one point.
+/// The remaining claim: the numerators and denominators at one point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaves<E> {
-    /// The coordinates that number the group.
+    /// The coordinates that index the group.
     pub(crate) groups: Vec<E>,
     /// The coordinates within a group.
     pub(crate) within: Vec<E>,
@@ -83,7 +82,7 @@ impl Pass for AddHalves<'_> {
     }
 }
 
-/// p0, p1, q0, q1 of a group on the part of the cube that is not bound yet.
+/// p0, p1, q0, q1 of a group on the unbound part of the cube.
 type Halves = [Planes; 4];
 
 /// h(0), h(1) and the leading coefficient of h for p0·q1 + p1·q0 + λ·q0·q1.
@@ -127,13 +126,13 @@ fn layer_value<E: crate::multilinear::Scalar>([p0, p1, q0, q1]: [E; 4], lambda: 
     p0 * q1 + q0 * (p1 + lambda * q1)
 }
 
-/// Proves that the fractions of the used groups sum up to zero.
+/// Proves that the fractions of the used groups sum to zero.
 ///
 /// # Errors
-/// [`Stopped`] if nobody waits for it.
+/// [`Stopped`] if the computation is stopped.
 ///
 /// # Panics
-/// If there are more groups than the cube has, or one of another size.
+/// If there are more groups than the cube has, or one has another size.
 pub(crate) fn prove(
     sender: &mut Sender,
     exec: Exec<'_>,
@@ -244,7 +243,7 @@ fn prove_layer(
                 lambda,
             })
         })?;
-        // Where p = 0 and q = 1 throughout, h is constant: not sent.
+        // Where p = 0 and q = 1 throughout, h is constant, so it is not sent.
         let mut total = [Ext::ZERO; 3];
         for (weight, sums) in weights.iter().zip(sums) {
             for (total, sum) in total.iter_mut().zip(sums) {
@@ -271,7 +270,7 @@ fn prove_layer(
     Ok(())
 }
 
-/// Verifies that fractions sum up to zero, up to their values at one point.
+/// Verifies that fractions sum to zero, up to their values at one point.
 ///
 /// # Errors
 /// [`VerifyError::BusZeroDenominator`] if a denominator is zero, [`VerifyError::BusLayer`] if a layer does

@@ -1,4 +1,4 @@
-//! Trees of C, and hashes of rows, sixteen at a time.
+//! Hash trees of C, and hashes of rows, sixteen at a time.
 
 mod opened;
 
@@ -14,7 +14,7 @@ pub(crate) use opened::{Sent, Shown, nodes_max};
 /// A digest of the crate's hash.
 pub type Digest = [Fp; DIGEST];
 
-/// Hashes that one task computes.
+/// Number of hashes that one task computes.
 const TASK: usize = 1024;
 
 /// C of each pair.
@@ -44,7 +44,7 @@ pub(crate) fn compress_all(
 /// The root of a binary tree of C.
 ///
 /// # Panics
-/// If the number of leaves is no power of two.
+/// If the number of leaves is not a power of two.
 pub(crate) fn root(exec: Exec<'_>, leaves: Vec<Digest>) -> Digest {
     assert!(leaves.len().is_power_of_two(), "a full binary tree");
     let mut level = leaves;
@@ -71,7 +71,7 @@ pub(crate) mod tests {
     /// The root over the rows of slices: leaf x is the digest of the x-th element of each slice.
     ///
     /// # Panics
-    /// If slices differ in length, or the length is no power of two.
+    /// If slices differ in length, or the length is not a power of two.
     pub(crate) fn commit(exec: Exec<'_>, slices: &[Vec<Fp>], oracle: u32) -> Digest {
         let rows = slices.first().map_or(1, Vec::len);
         assert!(

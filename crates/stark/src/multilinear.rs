@@ -4,7 +4,7 @@
 
 use std::ops::{Add, Mul, Sub};
 
-/// What the functions here compute with: elements, or what stands for them in a verifier.
+/// The values that the functions here compute with: elements, or their representation in a verifier.
 pub(crate) trait Scalar:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
@@ -27,7 +27,7 @@ pub(crate) fn eq_table<E: Scalar>(scale: E, point: &[E]) -> Vec<E> {
     table
 }
 
-/// eq(point, index) for one index of as many bits.
+/// eq(point, index) for one index of the same number of bits.
 pub(crate) fn eq_at<E: Scalar>(one: E, point: &[E], index: usize) -> E {
     let bits = point.len();
     point

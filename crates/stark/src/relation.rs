@@ -1,14 +1,14 @@
-//! What is proved, as data: permutations whose inputs and outputs are linear forms of cells, and a
-//! bus of tuples that must balance.
+//! The proved relation as data: permutations whose inputs and outputs are linear forms of cells, and a bus of
+//! tuples that must balance.
 //!
-//! An *instance* has cells. Its rows permute linear forms of them, sixteen or, for *wide* rows,
-//! twenty-four; an output of a row, which is permutation + input or the permutation alone, is *wired*
-//! to a form. At each bus position an instance puts a tuple on the
-//! bus or takes one off. Fixed tables and a registry of public rows take tuples off too, as often as
-//! committed counts say. Last, each set bit of a public bitfield needs a registry row that was used.
+//! An *instance* has cells. Its rows permute linear forms of them, sixteen or, for *wide* rows, twenty-four. An
+//! output of a row, which is permutation + input or the permutation alone, is *wired* to a form. At each bus
+//! position an instance puts a tuple on the bus or takes one off. Fixed tables and a registry of public rows also
+//! take tuples off, as often as committed counts say. Finally, each set bit of a public bitfield needs a registry
+//! row that was used.
 //!
-//! Instances lie in *groups*, side by side: the lanes of vectors. Coefficients may be values that
-//! the statement makes public, so that the relation itself is one for all statements.
+//! Instances lie side by side in *groups*, as the lanes of vectors. Coefficients may be public values of the
+//! statement, so that a single relation serves all statements.
 
 use crate::arith::Arith;
 use crate::extension::Ext;
@@ -18,7 +18,7 @@ use crate::poseidon::Kind;
 use crate::poseidon_gkr::Units;
 use crate::poseidon_gkr::skip::ROWS;
 
-/// Rows of a unit.
+/// Number of rows of a unit.
 pub(crate) const UNIT_ROWS: usize = ROWS;
 
 /// Committed cubes of a row of width 16.
@@ -27,25 +27,25 @@ pub(crate) const ROW_CUBES: usize = Kind::Narrow.cubes();
 /// Committed cubes of a row of width 24.
 pub(crate) const WIDE_ROW_CUBES: usize = Kind::Wide.cubes();
 
-/// Groups of the bus that come before those of instances: registry and tables.
+/// Number of groups of the bus that come before those of instances: registry and tables.
 pub(crate) const BUS_GROUPS_FIXED: usize = 2;
 
-/// The sizes of cubes. Those of the protocol are `Shape::STANDARD`; tests take smaller ones.
+/// The sizes of cubes. The protocol uses `Shape::STANDARD`; tests use smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Coordinates of an instance within its group.
+    /// Number of coordinates of an instance within its group.
     pub(crate) lanes_log2: usize,
-    /// Coordinates of a bus position.
+    /// Number of coordinates of a bus position.
     pub(crate) positions_log2: usize,
-    /// Coordinates of a group on the bus.
+    /// Number of coordinates of a group on the bus.
     pub(crate) bus_groups_log2: usize,
-    /// Coordinates of a unit of an instance; units of wide rows have their own.
+    /// Number of coordinates of a unit of an instance; units of wide rows have their own.
     pub(crate) places_log2: usize,
-    /// Coordinates of a group of units.
+    /// Number of coordinates of a group of units.
     pub(crate) unit_groups_log2: usize,
-    /// The first group of units that instances may use; those before are for recursion.
+    /// The first group of units that instances may use; earlier ones are for recursion.
     pub(crate) first_unit_group: usize,
-    /// Coordinates of a slice of the commitment.
+    /// Number of coordinates of a slice of the commitment.
     pub(crate) slices_log2: usize,
     /// The slice of counts and inverses.
     pub(crate) first_slice: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// 64 instances a group, up to 23 groups of the compact set, a registry of 2^15 rows.
+    /// 64 instances per group, up to 23 groups of the compact set, a registry of 2^15 rows.
     pub(crate) const STANDARD: Shape = Shape {
         lanes_log2: 6,
         positions_log2: 9,
@@ -70,8 +70,8 @@ impl Shape {
         groups_slice: 138,
     };
 
-    /// Up to 177 groups of the compact set in one proof: to measure what that costs. Its proofs are in
-    /// no message, and recursion has no place for them.
+    /// Up to 177 groups of the compact set in one proof, for measuring its cost. Its proofs are not sent in any
+    /// message, and recursion cannot take them.
     pub(crate) const WIDE: Shape = Shape {
         bus_groups_log2: 8,
         unit_groups_log2: 8,
@@ -79,22 +79,22 @@ impl Shape {
         ..Shape::STANDARD
     };
 
-    /// Instances of a group.
+    /// Number of instances in a group.
     pub(crate) fn lanes(&self) -> usize {
         1 << self.lanes_log2
     }
 
-    /// Rows of the registry, of a committed column, and fractions of a bus group: a power of two.
+    /// Log2 of the rows of the registry, of the rows of a committed column, and of the fractions of a bus group.
     pub(crate) fn column_log2(&self) -> usize {
         self.positions_log2 + self.lanes_log2
     }
 
-    /// Coordinates within a slice, which is two columns.
+    /// Number of coordinates within a slice, which is two columns.
     pub(crate) fn slice_log2(&self) -> usize {
         self.column_log2() + 1
     }
 
-    /// Elements of a slice.
+    /// Number of elements in a slice.
     pub(crate) fn slice(&self) -> usize {
         1 << self.slice_log2()
     }
@@ -112,7 +112,7 @@ impl Shape {
 pub(crate) struct Term {
     /// The cell.
     pub(crate) cell: Option<usize>,
-    /// Which public value.
+    /// Index of the public value.
     pub(crate) public: Option<usize>,
     /// The constant.
     pub(crate) scale: Fp,
@@ -212,11 +212,11 @@ impl Form {
 /// A row: a permutation of sixteen forms, or of twenty-four if it is wide.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// What is permuted.
+    /// The forms that are permuted.
     pub(crate) inputs: Vec<Form>,
     /// The cells of the cubes of its partial rounds but the last.
     pub(crate) cubes: Vec<usize>,
-    /// Whether an output is permutation + input, otherwise it is the permutation alone.
+    /// Whether an output is permutation + input; otherwise it is the permutation alone.
     pub(crate) feed_forward: bool,
 }
 
@@ -227,7 +227,7 @@ pub(crate) struct Wire {
     pub(crate) row: usize,
     /// The lane of its output.
     pub(crate) lane: usize,
-    /// What it equals.
+    /// The form it equals.
     pub(crate) form: Form,
 }
 
@@ -252,20 +252,20 @@ pub(crate) enum Entry {
 pub(crate) struct Tuple {
     /// Whether it is taken off; otherwise it is put on.
     pub(crate) taken: bool,
-    /// Tells kinds of tuples apart.
+    /// Distinguishes kinds of tuples.
     pub(crate) tag: u32,
     /// The components.
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A table of public tuples, whose first components are different constants.
+/// A table of public tuples whose first components are distinct constants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     /// The kind of its tuples.
     pub(crate) tag: u32,
     /// The tuples: forms without cells.
     pub(crate) rows: Vec<Vec<Form>>,
-    /// Where its counts lie in the column of counts, and its fractions in their bus group.
+    /// Offset of its counts in the column of counts, and of its fractions in their bus group.
     pub(crate) offset: usize,
 }
 
@@ -280,7 +280,7 @@ impl Table {
         }
     }
 
-    /// The place after its last count.
+    /// The index after its last count.
     pub(crate) fn end(&self) -> usize {
         self.offset + self.rows.len()
     }
@@ -300,12 +300,12 @@ pub(crate) struct Part {
 pub struct Relation {
     /// The sizes.
     pub(crate) shape: Shape,
-    /// Tells relations apart in the transcript.
+    /// Distinguishes relations in the transcript.
     pub id: u32,
-    /// Cells of an instance: full slices in each group.
+    /// Number of cells of an instance: full slices in each group.
     pub cells: usize,
-    /// 16 rows for each place, then, if there are wide rows, 16 for each of their places, a power of
-    /// two; none is a permutation of zeros that nobody reads.
+    /// 16 rows for each place, then, if there are wide rows, 16 for each of their places, a power of two. None
+    /// stands for a permutation of zeros whose result is not used.
     pub(crate) rows: Vec<Option<Row>>,
     /// The wired outputs.
     pub(crate) wires: Vec<Wire>,
@@ -315,16 +315,16 @@ pub struct Relation {
     pub(crate) tables: Vec<Table>,
     /// The kind of tuples (index, row) that the registry takes off.
     pub(crate) registry_tag: u32,
-    /// Field elements of a registry row beside its index.
+    /// Number of field elements in a registry row, not counting its index.
     pub(crate) registry_width: usize,
-    /// How many public values a statement has.
+    /// Number of public values in a statement.
     pub(crate) publics: usize,
-    /// Elements of a statement's message.
+    /// Number of elements in a statement's message.
     pub(crate) message: usize,
 }
 
 impl Part {
-    /// Which of the rows that a group has here a row of the relation is; none if its unit is not used.
+    /// The index of a row of the relation among the rows that a group has here; none if its unit is not used.
     pub(crate) fn row_of_group(&self, row: usize) -> Option<usize> {
         let at = row.checked_sub(self.rows.start)?;
         let unit = self
@@ -337,29 +337,29 @@ impl Part {
 }
 
 impl Relation {
-    /// Instances of a group.
+    /// Number of instances of a group.
     pub fn lanes(&self) -> usize {
         self.shape.lanes()
     }
 
-    /// Coordinates of a committed column, which has as many rows as the registry.
+    /// Number of coordinates of a committed column, which has as many rows as the registry.
     pub fn column_log2(&self) -> usize {
         self.shape.column_log2()
     }
 
-    /// Fractions of a proof of `groups` groups: of tuples, of registry rows and of table rows.
+    /// Number of fractions of a proof of `groups` groups: of tuples, of registry rows and of table rows.
     pub fn fractions(&self, groups: usize) -> usize {
         let tuples = self.bus.iter().flatten().count();
         let tables: usize = self.tables.iter().map(|table| table.rows.len()).sum();
         groups * self.lanes() * tuples + (1 << self.column_log2()) + tables
     }
 
-    /// Slices of a group.
+    /// Number of slices of a group.
     pub fn group_slices(&self) -> usize {
         self.cells * self.shape.lanes() / self.shape.slice()
     }
 
-    /// Most groups of instances that units, bus and commitment have room for.
+    /// Maximum number of groups of instances that fit units, bus and commitment.
     pub fn groups_max(&self) -> usize {
         let shape = &self.shape;
         let units = (1 << shape.unit_groups_log2) - shape.first_unit_group;
@@ -368,7 +368,7 @@ impl Relation {
         units.min(bus).min(slices / self.group_slices())
     }
 
-    /// Slices of a commitment to `groups` groups.
+    /// Number of slices in a commitment to `groups` groups.
     pub fn slices(&self, groups: usize) -> usize {
         2 + groups * self.group_slices()
     }
@@ -383,7 +383,7 @@ impl Relation {
             .collect()
     }
 
-    /// The rows of each width that there are, and their units.
+    /// The existing rows of each width, and their units.
     pub(crate) fn parts(&self, groups: usize) -> Vec<Part> {
         let narrow = UNIT_ROWS << self.shape.places_log2;
         let part = |kind, rows: std::ops::Range<usize>| {
@@ -412,14 +412,14 @@ impl Relation {
         parts
     }
 
-    /// Permutations of an instance that are argued about: all rows of units that are used.
+    /// Number of permutations of an instance that are proved: all rows of used units.
     pub fn permutations(&self) -> usize {
         let units = self.rows.chunks(UNIT_ROWS);
         let used = units.filter(|rows| rows.iter().any(Option::is_some));
         used.count() * UNIT_ROWS
     }
 
-    /// Most components of a tuple.
+    /// Maximum number of components in a tuple.
     pub(crate) fn entries_max(&self) -> usize {
         let bus = self.bus.iter().flatten().map(|t| t.entries.len());
         let tables = self.tables.iter().flat_map(|t| t.rows.iter().map(Vec::len));
@@ -427,10 +427,10 @@ impl Relation {
         all.max().unwrap_or_default()
     }
 
-    /// Demands that the parts fit the shape.
+    /// Checks that the parts fit the shape.
     ///
     /// # Panics
-    /// If they do not: the relation is wrong as a program.
+    /// If they do not, which is a programming error in the relation.
     pub(crate) fn assert_consistent(&self) {
         let narrow = UNIT_ROWS << self.shape.places_log2;
         let wide = self.rows.len() - narrow;

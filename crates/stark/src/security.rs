@@ -1,12 +1,12 @@
-//! How sure a verifier can be: the error of each step, in bits, computed from the sizes.
+//! Soundness of the proofs: the error of each step, in bits, computed from the sizes.
 //!
-//! The proof is a chain of random questions. The table has one row for each kind of question with
-//! the probability that it turns some false claim into a true one, as bits: −log2 of it. A
-//! cheating prover must be lucky in one question of its choice, so the least row counts if
-//! questions are asked of a random oracle, which it may ask again and again (round-by-round soundness;
-//! Canetti et al., STOC 2019). The sum of all errors bounds the interactive protocol.
+//! The proof is a chain of random challenges. The table has one row for each kind of challenge with the
+//! probability that it turns some false claim into a true one, in bits: −log2 of it. A cheating prover must be
+//! lucky with one challenge of its choice, so the smallest row counts if challenges come from a random oracle,
+//! which the prover may query again and again (round-by-round soundness; Canetti et al., STOC 2019). The sum of
+//! all errors bounds the interactive protocol.
 //!
-//! Whatever is assumed beside is in [`ASSUMPTIONS`].
+//! All further assumptions are listed in [`ASSUMPTIONS`].
 
 use crate::logup::Cube;
 use crate::merge;
@@ -17,13 +17,13 @@ use crate::whir::Preset;
 /// log2 of the size of the field of challenges, p^5.
 pub(crate) const FIELD_BITS: f64 = 154.943_423_437_246_3;
 
-/// Bits that each row must have: 120, and two as a margin for our own account of them.
+/// Bits required of each row: 120, plus two as a margin for our own accounting of them.
 pub const TARGET_BITS: f64 = 122.0;
 
-/// Collisions of eight elements of F_p, found by the birthday bound.
+/// Bits of security against collisions of eight elements of F_p, by the birthday bound.
 const DIGEST_BITS: f64 = FIELD_BITS * 8.0 / 5.0 / 2.0;
 
-/// What the table supposes.
+/// The assumptions of the table.
 pub const ASSUMPTIONS: [&str; 9] = [
     "Poseidon2 of width 16 over KoalaBear (8 full, 20 partial rounds, Plonky3's instance) is a \
      collision-resistant compression of 124 bits, and a random oracle for challenges: all that a proof \
@@ -51,18 +51,18 @@ pub const ASSUMPTIONS: [&str; 9] = [
      argument in the lecture, and no complete written proof; grinding counts as classical work",
 ];
 
-/// A kind of question.
+/// A kind of challenge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// What is asked.
+    /// Name of the challenge.
     pub name: &'static str,
-    /// How often it is asked in one proof.
+    /// How often it occurs in one proof.
     pub rounds: usize,
-    /// −log2 of the probability that one answer hides a lie.
+    /// −log2 of the probability that one challenge hides a false claim.
     pub bits: f64,
 }
 
-/// All kinds of questions of a proof.
+/// All kinds of challenges in a proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// The terms.
@@ -70,13 +70,13 @@ pub struct Table {
 }
 
 impl Table {
-    /// The least bits of all terms: round-by-round soundness.
+    /// The minimum bits of all terms: round-by-round soundness.
     pub fn least_bits(&self) -> f64 {
         let bits = self.terms.iter().map(|term| term.bits);
         bits.fold(f64::INFINITY, f64::min)
     }
 
-    /// The bits of the sum of all errors but collisions: the interactive protocol.
+    /// The bits of the sum of all errors except collisions: the interactive protocol.
     pub fn sum_bits(&self) -> f64 {
         let questions = self.terms.iter().filter(|term| term.rounds > 0);
         let errors = questions.map(|term| term.rounds as f64 * (-term.bits).exp2());
@@ -84,7 +84,7 @@ impl Table {
     }
 }
 
-/// The term of a polynomial of some degree, in a random point.
+/// The term of a polynomial of some degree at a random point.
 fn term(name: &'static str, rounds: usize, degree: usize) -> Term {
     Term {
         name,
@@ -95,8 +95,8 @@ fn term(name: &'static str, rounds: usize, degree: usize) -> Term {
 
 /// The table of a relation over a preset's commitment: the terms of the arguments and of the opening.
 ///
-/// An oracle of rate ρ has at most L = m/ρ codewords near it. Interleaving changes nothing: a word with
-/// rows of w elements is a word of the code over the extension of degree w with the same points.
+/// An oracle of rate ρ has at most L = m/ρ codewords near it. Interleaving changes nothing: a word with rows of w
+/// elements is a word of the code over the extension of degree w with the same points.
 pub fn succinct_table(relation: &Relation, preset: &Preset) -> Table {
     let mut table = table(relation);
     let shape = relation.shape;
@@ -107,7 +107,7 @@ pub fn succinct_table(relation: &Relation, preset: &Preset) -> Table {
     table
 }
 
-/// The terms of a preset's opening of so many claims on a vector with so many coordinates.
+/// The terms of a preset's opening of this many claims on a vector with this many coordinates.
 fn opening(preset: &Preset, coordinates: usize, claims: usize) -> Vec<Term> {
     let (mut terms, mut coordinates) = (Vec::new(), coordinates);
     let mut joined = claims;
@@ -146,7 +146,7 @@ fn opening(preset: &Preset, coordinates: usize, claims: usize) -> Vec<Term> {
         joined = oracle.queries + 1;
         coordinates = slice_log2;
     }
-    // What is sent at last is no oracle: there is nothing near it.
+    // The polynomial sent last is not an oracle, so no codewords are near it.
     terms.extend([
         term("last polynomial: joining rows", 1, joined),
         term("last polynomial: rounds of sumcheck", coordinates, 2),
@@ -154,7 +154,8 @@ fn opening(preset: &Preset, coordinates: usize, claims: usize) -> Vec<Term> {
     terms
 }
 
-/// The table of a merge of proofs of a relation over a preset's commitment: as sure as the proofs that it merges, or less.
+/// The table of a merge of proofs of a relation over a preset's commitment: at most as secure as the proofs it
+/// merges.
 pub fn merge_table(relation: &Relation, preset: &Preset) -> Table {
     let sizes = merge::sizes(relation);
     let part = Part {
@@ -176,7 +177,7 @@ pub fn merge_table(relation: &Relation, preset: &Preset) -> Table {
             1,
             sizes.column + sizes.children,
         ),
-        // Of a leaf, whose circuit joins the registry's columns.
+        // For a leaf, whose circuit joins the registry's columns.
         term("registry: point of its columns", 1, sizes.key),
         term("wiring, registry: joining claims", 3, sizes.children + 1),
         term("wiring, registry: rounds of sumcheck", sizes.residual, 2),
@@ -190,8 +191,8 @@ pub fn merge_table(relation: &Relation, preset: &Preset) -> Table {
     Table { terms }
 }
 
-/// Claims that a ledger has, and the first sample: two of the bus, two of the union, three of the
-/// rows of each width.
+/// Number of claims in a ledger plus the first sample: two of the bus, two of the union, three of the rows of each
+/// width.
 fn claims(relation: &Relation) -> usize {
     1 + 2 + 2 + 3 * relation.parts(0).len()
 }
@@ -207,8 +208,8 @@ pub(crate) fn table(relation: &Relation) -> Table {
     let fractions = 1 << layers;
     let parts = relation.parts(0);
     let mut terms = vec![
-        // A tuple is a polynomial of degree `entries_max` in β, and two tuples of all that differ
-        // must not meet; a sum of fractions is a polynomial of as many roots in α.
+        // A tuple is a polynomial of degree `entries_max` in β, and any two distinct tuples must not coincide. A
+        // sum of fractions is a polynomial with as many roots in α.
         term("tuples: alpha, beta", 1, fractions * relation.entries_max()),
         // λ joins numerator and denominator, µ two halves: both of degree 1.
         term("bus: joining claims", 2 * layers, 1),
@@ -320,7 +321,7 @@ mod tests {
     fn presets_have_122_bits_in_each_round() {
         let chains = Chains::new(Parameters::COMPACT);
         assert_eq!(claims(chains.relation()), 8);
-        // What the lecture says of all rows together.
+        // The figure that the lecture gives for all rows together.
         for (preset, sum) in [(Preset::FAST, 118.41), (Preset::SMALL, 118.28)] {
             let table = succinct_table(chains.relation(), &preset);
             for term in &table.terms {
@@ -347,8 +348,8 @@ mod tests {
         {
             assert!((bits - expected).abs() < 0.1, "{first:?}");
         }
-        // Eight claims at 80 words near the first oracle; then a sample with 112 rows at 144 words, with 74
-        // at 512, and 44 rows in a polynomial of degree 45.
+        // Eight claims at 80 words near the first oracle, then a sample with 112 rows at 144 words, with 74 at
+        // 512, and 44 rows in a polynomial of degree 45.
         let joined = |term: &&Term| term.name.contains("joining");
         let joined = table.terms.iter().filter(joined);
         let joined: Vec<f64> = joined.map(|term| term.bits).collect();

@@ -1,8 +1,7 @@
-//! What is stated about a slot, a message, a registry and a bitfield, as one digest.
+//! The statement about a slot, a message, a registry and a bitfield, as one digest.
 //!
-//! A statement says: for each set bit there is an opening of that registry row, at this slot and
-//! for this message. All of it goes into the transcript first, so a proof of one statement is no
-//! proof of another.
+//! A statement says that for each set bit there is an opening of that registry row, at this slot and for this
+//! message. All of it enters the transcript first, so a proof of one statement is not a proof of another.
 
 use alphorn_exec::Exec;
 
@@ -12,30 +11,30 @@ use crate::merkle::{Digest, chain, compress_all, root};
 use crate::proof::Registry;
 use crate::transcript::tag;
 
-/// Bits of the bitfield in one element of its digest.
+/// Number of bits of the bitfield in one element of its digest.
 const WORD_BITS: usize = 16;
 
-/// What the public parts of a statement are.
+/// The public parts of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Tells parameter sets apart.
+    /// Distinguishes parameter sets.
     pub set: u32,
     /// The slot.
     pub slot: u32,
-    /// The message as it is hashed; its length follows from the set.
+    /// The message in the form hashed; its length follows from the set.
     pub message: Vec<Fp>,
-    /// The committee, whose registry it is.
+    /// The committee to which the registry belongs.
     pub committee: u32,
-    /// How many merges deep the proof may be: 0 for proofs of instances only.
+    /// Maximum depth of merges in the proof: 0 for proofs of instances only.
     pub level: u32,
     /// The digest of the registry.
     pub registry: Digest,
-    /// For each row of the registry whether it is claimed.
+    /// For each row of the registry, whether it is claimed.
     pub bitfield: Vec<bool>,
 }
 
-/// The digest R of a registry: its Merkle root over leaves C(row, "key1", i), with its size and
-/// whose it is. Rows of more than eight elements are chained behind that, eight at a time.
+/// The digest R of a registry: its Merkle root over leaves C(row, "key1", i), with its size and owner. Rows of
+/// more than eight elements are chained after that, eight at a time.
 pub fn registry_digest(exec: Exec<'_>, registry: &Registry, set: u32, committee: u32) -> Digest {
     let block = |i: usize, k: usize| {
         let row = registry.row(i);
@@ -92,15 +91,15 @@ impl Statement {
         chain(padded(&start), blocks)
     }
 
-    /// The digest of the entry as a bundle lists it: with the relation's public values. Slot and
-    /// message determine those, but who splits a bundle has to know them of entries that it does not keep.
+    /// The digest of the entry as a bundle lists it, with the relation's public values. Slot and message determine
+    /// those values, but splitting a bundle requires them also for entries that are not kept.
     pub(crate) fn listed_digest(&self, publics: &[Fp]) -> Digest {
         let start = [tag(b"list"), Fp::new(publics.len() as u32)];
         let blocks = publics.chunks(DIGEST).map(padded);
         chain(padded(&start), blocks.chain([self.entry_digest()]))
     }
 
-    /// The digest that the transcript begins with.
+    /// The digest with which the transcript begins.
     pub(crate) fn digest(&self) -> Digest {
         let start = [tag(b"one1"), Fp::new(self.level)];
         chain(padded(&start), [self.entry_digest()])

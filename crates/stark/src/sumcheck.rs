@@ -1,11 +1,10 @@
 //! Rounds of sumcheck, with the weight eq factored out.
 //!
-//! The claim is Σ_x eq(r, x)·g(x) = c. With X for the first coordinate and r_1 its place in r, the sum
-//! over the others of eq·g is a polynomial h(X) with (1 − r_1)·h(0) + r_1·h(1) = c: its degree is that
-//! of g, one less than that of the sum itself. The prover sends h_1, …, h_d; the verifier takes
-//! h_0 = c − r_1·(h_1 + … + h_d), so no check is needed, and goes on with c' = h(x) for a random x. At
-//! the end the claim is g at the random point. A wrong message makes c' wrong except for d values
-//! of x.
+//! The claim is Σ_x eq(r, x)·g(x) = c. Let X be the first coordinate and r_1 its coordinate in r. The sum over the
+//! others of eq·g gives a polynomial h(X) with (1 − r_1)·h(0) + r_1·h(1) = c: its degree is that of g, one less
+//! than that of the sum itself. The prover sends h_1, …, h_d; the verifier computes h_0 = c − r_1·(h_1 + … + h_d),
+//! so no check is needed, and continues with c' = h(x) for a random x. At the end the claim is g at the random
+//! point. A wrong message makes c' wrong except for d values of x.
 //!
 //! A *plain* round has no weight: s(0) + s(1) = c, so s_0 = (c − s_1 − … − s_d)/2.
 
@@ -43,11 +42,11 @@ pub(crate) fn read_round<A: Arith>(
     Ok((constant + x * horner(zero, &rest, x), x))
 }
 
-/// Reads a plain round; returns the next claim and the challenge. Before the challenge comes a
-/// proof of work of some bits, if `work` says so.
+/// Reads a plain round; returns the next claim and the challenge. If `work` is given, a proof of work of that many
+/// bits comes before the challenge.
 ///
 /// # Errors
-/// [`VerifyError::Length`] if the proof ends, the error in `work` if that is not proved.
+/// [`VerifyError::Length`] if the proof ends, the error in `work` if the work is not proved.
 pub(crate) fn read_plain_round<A: Arith>(
     channel: &mut Channel<A>,
     claim: A::Ext,
@@ -76,8 +75,8 @@ pub(crate) fn send_round(sender: &mut Sender, coefficients: &[Ext]) -> Ext {
     sender.challenge()
 }
 
-/// Sends a plain round of degree 2 by its constant and leading coefficients, with a proof of work of
-/// `bits`; returns the challenge, and makes the claim the next one. Fails if `exec` is stopped.
+/// Sends a plain round of degree 2 by its constant and leading coefficients, with a proof of work of `bits`;
+/// returns the challenge, and replaces the claim by the next one. Fails if `exec` is stopped.
 pub(crate) fn prove_product_round(
     sender: &mut Sender,
     exec: Exec<'_>,
@@ -136,8 +135,8 @@ pub(crate) fn bind(values: &mut Vec<Ext>, x: Ext) {
     values.truncate(half);
 }
 
-/// Proves Σ_x eq(point, x)·h over a few polynomials, for small cubes: `values` gives the `N` values
-/// of the round's polynomial that `coefficients` takes, from the polynomials at 0 and 1.
+/// Proves Σ_x eq(point, x)·h over a few polynomials, for small cubes. From the polynomials at 0 and 1, `values`
+/// computes the `N` values of the round's polynomial that `coefficients` takes.
 ///
 /// Returns the challenges; the polynomials are bound to their last values.
 pub(crate) fn prove_small<const N: usize>(
@@ -177,7 +176,7 @@ mod tests {
 
     const VARIABLES: usize = 4;
 
-    /// Proves and verifies Σ eq(r, x)·a(x)·b(x) = claim + `excess`; whether it is accepted.
+    /// Proves and verifies Σ eq(r, x)·a(x)·b(x) = claim + `excess`; returns whether it is accepted.
     fn product(excess: Ext, lie: Option<Lie>) -> bool {
         let mut random = Random::new(9);
         let point = random.exts(VARIABLES);
@@ -219,8 +218,8 @@ mod tests {
         }
     }
 
-    /// A prover that knows the next challenge would repair any lie: the challenge must come
-    /// after the message. Here the verifier's challenge is known, and the lie is accepted.
+    /// A prover that knows the next challenge could repair any lie, so the challenge must come after the message.
+    /// Here the verifier's challenge is known, and the lie is accepted.
     #[test]
     fn a_known_challenge_would_repair_a_lie() {
         let mut random = Random::new(3);
@@ -228,7 +227,7 @@ mod tests {
         let honest = random.exts(2);
         let constant = weighted_constant(claim, r, &honest);
         let value = constant + x * horner(Ext::ZERO, &honest, x);
-        // Shift h_1 and h_2 such that the value at x stays what the false claim needs.
+        // Shift h_1 and h_2 such that the value at x remains what the false claim needs.
         let delta = (x * x - r) * (x - r).inverse().unwrap();
         let forged = [honest[0] - delta, honest[1] + Ext::ONE];
         let constant = weighted_constant(claim, r, &forged);

@@ -1,9 +1,9 @@
-//! The transcript: what was said so far, as eight field elements.
+//! The transcript: everything sent so far, as a state of eight field elements.
 //!
-//! Absorbing puts the state on the left of C, squeezing on the right: s ← C(s, block), and a
-//! challenge is C((`0x5143`, j, 0, …), s), where j counts challenges since the last block. Blocks have
-//! eight elements, the last is filled with zeros; lengths follow from the public shape, so the
-//! filling is not ambiguous. Whatever a verifier reads is absorbed by the act of reading.
+//! Absorbing puts the state on the left of C, squeezing on the right: s ← C(s, block), and a challenge is
+//! C((`0x5143`, j, 0, …), s), where j counts challenges since the last block. Blocks have eight elements, the last
+//! one padded with zeros; lengths follow from the public shape, so the padding is unambiguous. Everything a
+//! verifier reads is absorbed by the act of reading.
 
 use alphorn_exec::{Exec, Stopped};
 
@@ -13,7 +13,7 @@ use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::poseidon::Permutations;
 
-/// Stands before the counter when a challenge is squeezed.
+/// Precedes the counter when a challenge is squeezed.
 const SQUEEZE: u32 = 0x5143;
 
 /// The protocol's name.
@@ -33,13 +33,13 @@ pub(crate) fn tag(letters: &[u8; 4]) -> Fp {
     Fp::new(u32::from_be_bytes(*letters))
 }
 
-/// Stands behind the nonce of a proof of work.
+/// Follows the nonce of a proof of work.
 const WORK: u32 = 0x0050_4f57;
 
-/// Bits of a nonce in its first element; the second takes the rest.
+/// Number of bits of a nonce in its first element; the second takes the rest.
 const NONCE_BITS: u32 = 30;
 
-/// Nonces that are tried together.
+/// Number of nonces that are tried together.
 const GRIND: usize = 256;
 
 /// The block of a nonce, and its two elements.
@@ -51,14 +51,14 @@ fn nonce_block(nonce: u64) -> [Fp; DIGEST] {
     block
 }
 
-/// The state of both sides.
+/// The state of prover or verifier.
 #[derive(Clone, Debug)]
 struct State<B> {
     digest: [B; DIGEST],
     squeezed: u32,
 }
 
-/// A verifier's side: reads through its arithmetic, and absorbs all it reads.
+/// A verifier's side: reads through its arithmetic and absorbs everything it reads.
 #[derive(Debug)]
 pub(crate) struct Channel<A: Arith> {
     /// The arithmetic.
@@ -92,7 +92,7 @@ impl<A: Arith> Channel<A> {
     /// Reads elements of F_p.
     ///
     /// # Errors
-    /// [`VerifyError::Length`] if the proof ends before.
+    /// [`VerifyError::Length`] if the proof is too short.
     pub(crate) fn read_base(&mut self, count: usize) -> Result<Vec<A::Base>, VerifyError> {
         let elements = (0..count)
             .map(|_| self.arith.read())
@@ -104,17 +104,17 @@ impl<A: Arith> Channel<A> {
     /// Reads elements of the extension.
     ///
     /// # Errors
-    /// [`VerifyError::Length`] if the proof ends before.
+    /// [`VerifyError::Length`] if the proof is too short.
     pub(crate) fn read(&mut self, count: usize) -> Result<Vec<A::Ext>, VerifyError> {
         let elements = self.read_base(count * DEGREE)?;
         let (groups, _) = elements.as_chunks::<DEGREE>();
         Ok(groups.iter().map(|x| self.arith.join(*x)).collect())
     }
 
-    /// Reads elements of F_p where a flag is one; where it is zero they are zero, and not in the proof.
+    /// Reads elements of F_p if a flag is one; if it is zero they are zero and not in the proof.
     ///
     /// # Errors
-    /// [`VerifyError::Length`] if the proof ends before.
+    /// [`VerifyError::Length`] if the proof is too short.
     pub(crate) fn read_base_where(
         &mut self,
         flag: A::Base,
@@ -130,7 +130,7 @@ impl<A: Arith> Channel<A> {
     /// The same for elements of the extension.
     ///
     /// # Errors
-    /// [`VerifyError::Length`] if the proof ends before.
+    /// [`VerifyError::Length`] if the proof is too short.
     pub(crate) fn read_where(
         &mut self,
         flag: A::Base,
@@ -144,7 +144,7 @@ impl<A: Arith> Channel<A> {
     /// Reads one element of the extension.
     ///
     /// # Errors
-    /// [`VerifyError::Length`] if the proof ends before.
+    /// [`VerifyError::Length`] if the proof is too short.
     pub(crate) fn read_one(&mut self) -> Result<A::Ext, VerifyError> {
         self.read(1).map(|list| list[0])
     }
@@ -164,8 +164,8 @@ impl<A: Arith> Channel<A> {
         (0..count).map(|_| self.challenge()).collect()
     }
 
-    /// Random indices below 2^`bits`, as their bits from the lowest; eight from each squeeze. Only
-    /// the value 0 of 24 bits is likelier than others, by 1/127.
+    /// Random indices below 2^`bits`, as their bits from the lowest; eight from each squeeze. Only the value 0 of
+    /// 24 bits is more likely than others, by 1/127.
     pub(crate) fn queries(&mut self, count: usize, bits: usize) -> Vec<Vec<A::Base>> {
         let mut elements = Vec::with_capacity(count);
         while elements.len() < count {
@@ -183,7 +183,7 @@ impl<A: Arith> Channel<A> {
         bits.into_iter().map(|(bits, _)| bits).collect()
     }
 
-    /// Reads a nonce and demands that its hash with the state end in `bits` zero bits.
+    /// Reads a nonce and checks that its hash with the state ends in `bits` zero bits.
     pub(crate) fn check_work(&mut self, bits: u32, error: VerifyError) -> Result<(), VerifyError> {
         let nonce = [self.arith.read()?, self.arith.read()?];
         let mut block = [self.arith.base(Fp::ZERO); DIGEST];
@@ -205,8 +205,8 @@ impl<A: Arith> Channel<A> {
     }
 }
 
-/// A lie that tests make a prover tell: `delta` is added to the sent element `index`, and the
-/// prover goes on honestly from the challenges that follow.
+/// A lie that tests inject into a prover: `delta` is added to the sent element `index`, and the prover continues
+/// honestly from the challenges that follow.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lie {
@@ -214,7 +214,7 @@ pub(crate) struct Lie {
     pub(crate) delta: Fp,
 }
 
-/// A prover's side: writes the proof, and absorbs all it writes.
+/// A prover's side: writes the proof and absorbs everything it writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     state: State<Fp>,
@@ -282,7 +282,7 @@ impl Sender {
         (0..count).map(|_| self.challenge()).collect()
     }
 
-    /// See [`Channel::queries`]; as numbers.
+    /// See [`Channel::queries`]; returns them as numbers.
     pub(crate) fn queries(&mut self, count: usize, bits: usize) -> Vec<usize> {
         let mut out = Vec::with_capacity(count);
         while out.len() < count {
@@ -297,7 +297,7 @@ impl Sender {
         out
     }
 
-    /// Writes elements that something said before binds: they are not absorbed.
+    /// Writes elements that earlier messages bind; they are not absorbed.
     pub(crate) fn hint(&mut self, elements: &[Fp]) {
         self.proof.extend_from_slice(elements);
     }
@@ -305,7 +305,7 @@ impl Sender {
     /// Finds and writes the smallest nonce: see [`Channel::check_work`].
     ///
     /// # Errors
-    /// [`Stopped`] if nobody waits for it.
+    /// [`Stopped`] if the computation is stopped.
     pub(crate) fn grind(&mut self, exec: Exec<'_>, bits: u32) -> Result<(), Stopped> {
         exec.step("proof of work")?;
         let mask = (1u32 << bits) - 1;
@@ -332,18 +332,18 @@ impl Sender {
         Ok(())
     }
 
-    /// Elements written so far.
+    /// Number of elements written so far.
     #[cfg(test)]
     pub(crate) fn written(&self) -> usize {
         self.proof.len()
     }
 
-    /// What was written so far.
+    /// The elements written so far.
     pub(crate) fn proof(&self) -> &[Fp] {
         &self.proof
     }
 
-    /// Everything that was written.
+    /// All elements written.
     pub(crate) fn finish(self) -> Vec<Fp> {
         self.proof
     }

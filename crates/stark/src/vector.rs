@@ -7,7 +7,7 @@ use crate::field::{Fp, P};
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::multilinear::eq_table;
 
-/// Many elements: one plane for each coefficient.
+/// Many elements, one plane for each coefficient.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planes([Vec<Fp>; DEGREE]);
 
@@ -44,7 +44,7 @@ impl Planes {
         }
     }
 
-    /// Puts the elements of `from` at `offset`, `offset` + `stride`, …
+    /// Writes the elements of `from` to `offset`, `offset` + `stride`, …
     pub(crate) fn scatter(&mut self, from: &Planes, offset: usize, stride: usize) {
         for (plane, from) in self.0.iter_mut().zip(&from.0) {
             for (i, x) in from.iter().enumerate() {
@@ -65,7 +65,7 @@ impl Planes {
         backend.run(Fold(self, x))
     }
 
-    /// Adds other elements from a place on.
+    /// Adds other elements starting at an index.
     pub(crate) fn add_at(&mut self, at: usize, other: &Planes) {
         for (plane, other) in self.0.iter_mut().zip(&other.0) {
             plane[at..]
@@ -90,7 +90,7 @@ impl Planes {
         backend.run(AddScaled(self, other, factor));
     }
 
-    /// One after the other.
+    /// Concatenates planes.
     pub(crate) fn concat(parts: &[Planes]) -> Planes {
         Planes(std::array::from_fn(|k| {
             parts.iter().flat_map(|part| &part.0[k]).copied().collect()
@@ -159,7 +159,7 @@ pub(crate) fn dot_words<V: Packed>(x: &[V::Split], weights: &Words) -> Vector<V>
     Vector(V::dot(x, [a, b, c, d, e].map(Vec::as_slice)))
 }
 
-/// Vectors that [`Planes::dot_at`] takes at a time.
+/// Number of vectors that [`Planes::dot_at`] takes at a time.
 const DOT_VECTORS: usize = 4;
 
 struct Dot<'a>(&'a Planes, &'a [Fp]);
@@ -173,7 +173,7 @@ impl Pass for Dot<'_> {
     }
 }
 
-/// Coordinates of eq that are the inner ones: a table of 2^this is made element by element.
+/// Number of inner coordinates of eq: a table of 2^this is computed element by element.
 const EQ_INNER_LOG2: usize = 7;
 
 /// scale · eq(point, x) for all x.
@@ -239,7 +239,7 @@ impl Pass for AddScaled<'_> {
     }
 }
 
-/// As many elements as a vector of the kernel has.
+/// One vector of the kernel's elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Vector<V>(pub(crate) [V; DEGREE]);
 
@@ -261,7 +261,7 @@ impl<V: Packed> Vector<V> {
     #[inline(always)]
     pub(crate) fn add(self, other: Self) -> Self {
         let mut out = self.0;
-        // By reference: an iterator over vectors themselves is a function without the instruction set.
+        // By reference: an iterator over vectors themselves is compiled as a function without the instruction set.
         for (x, y) in out.iter_mut().zip(&other.0) {
             *x = x.add(*y);
         }
@@ -271,7 +271,7 @@ impl<V: Packed> Vector<V> {
     #[inline(always)]
     pub(crate) fn sub(self, other: Self) -> Self {
         let mut out = self.0;
-        // By reference: an iterator over vectors themselves is a function without the instruction set.
+        // By reference: an iterator over vectors themselves is compiled as a function without the instruction set.
         for (x, y) in out.iter_mut().zip(&other.0) {
             *x = x.sub(*y);
         }
@@ -323,7 +323,7 @@ impl<V: Packed> Vector<V> {
         ])
     }
 
-    /// The product with itself by seventeen products: equal ones are taken together.
+    /// The square by seventeen products: equal ones are combined.
     #[inline(always)]
     pub(crate) fn square(self) -> Self {
         let [a0, a1, a2, a3, a4] = self.0;
@@ -359,7 +359,7 @@ impl<V: Packed> Vector<V> {
         self.total_of(V::LANES)
     }
 
-    /// The sum of its first elements, of all if it has fewer.
+    /// The sum of its first elements, or of all if it has fewer.
     #[inline(always)]
     pub(crate) fn total_of(self, count: usize) -> Ext {
         let count = count.min(V::LANES);

@@ -1,4 +1,4 @@
-//! What a claim of the protocol comes to: single signatures, each verified under its own key.
+//! The single signatures that a claim of the protocol requires, each verified under its own key.
 
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Claim, Evidence, Role, Statement, list};
@@ -66,7 +66,7 @@ fn wanted_of_group<'a>(
         .collect()
 }
 
-/// Which of some signatures hold.
+/// Whether each of the signatures holds.
 pub(crate) fn hold(set: Set, backend: Backend, wanted: &[Wanted<'_>]) -> Vec<bool> {
     let decoded: Vec<Option<Signature>> = wanted
         .iter()

@@ -1,10 +1,10 @@
-//! Evidence as proofs: from lists or proofs to evidence, and back to a verdict.
+//! Evidence as proofs: conversion of lists or proofs to evidence, and verification of evidence.
 //!
-//! All are proofs over the registry of the committee: those of a unit below have their signers in its
-//! part of it, so that they merge to proofs of the unit above and at last of the committee. What is to be
-//! merged further must leave room for it: merges of a committee have [`MERGE_LEVELS`] levels, above which two
-//! levels of bundles prove all committees of a block, and whoever made a proof of a cell as high as that
-//! would keep all others of the committee out.
+//! All proofs are over the registry of the committee. Those of a lower unit have their signers in its part of the
+//! registry, so that they merge into proofs of the unit above and finally of the committee. A proof that is to be
+//! merged further must leave room for it. Merges of a committee have [`MERGE_LEVELS`] levels, above which two
+//! levels of bundles prove all committees of a block. A proof of a cell at that height would keep out all others
+//! of the committee.
 
 pub(crate) mod block;
 mod room;
@@ -20,40 +20,40 @@ use crate::signature::Signature;
 use alphorn_stark::merge::{MERGE_LEVELS, merge_level};
 use room::{Piece, with_room};
 
-/// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
-/// Priors: with the compact set's five slices they are twice what two threads of a Zen 4 core took for 512,
-/// 1,000 and 1,472 signatures (`alphorn bench proof`, commit 1938f99); other sets go by their slices. The
-/// worker learns the factor of the machine at hand, the step from one group to the next stays.
+/// Nanoseconds of a core to prove: a constant for any proof, and one for each slice that a group commits to.
+/// Priors: with the compact set's five slices they are twice what two threads of a Zen 4 core took for 512, 1,000
+/// and 1,472 signatures (`alphorn bench proof`, commit 1938f99); other sets scale by their slices. The worker
+/// learns the factor of the local host, but the step from one group to the next stays.
 const PROVE_NS: (u64, u64) = (200_000_000, 12_800_000);
 
-/// Nanoseconds to verify a proof, whatever its set and size: measured in the same place at 5.1 to 5.4.
+/// Nanoseconds to verify a proof, whatever its set and size; measured in the same setup at 5.1 to 5.4.
 const VERIFY_NS: u64 = 5_400_000;
 
-/// Bytes of memory to prove, in the same parts: at least the peak of a process that proves 1, 512, 1,000
-/// and 1,472 signatures of the compact set there.
+/// Bytes of memory to prove, split in the same way: at least the peak of a process that proves 1, 512, 1,000 and
+/// 1,472 signatures of the compact set there.
 const PROVE_BYTES: (u64, u64) = (90 << 20, 6 << 20);
 
-/// Nanoseconds of a core to merge: some for any merge, some for each child. Priors: what merges of three and of
-/// seven merges took, 1.4 and 2.1 s (`alphorn slot --protocol horn-pq`, commit 30b8073, and `alphorn bench proof
-/// --children 16`); merges of leaves take less.
+/// Nanoseconds of a core to merge: a constant for any merge, and one for each child. Priors: the time for merges
+/// of three and of seven merges, 1.4 and 2.1 s (`alphorn slot --protocol horn-pq`, commit 30b8073, and `alphorn
+/// bench proof --children 16`); merges of leaves take less.
 const MERGE_NS: (u64, u64) = (900_000_000, 180_000_000);
 
-/// Nanoseconds to verify a merge: the most that was measured in the same place, of one above merges.
+/// Nanoseconds to verify a merge: the maximum measured in the same setup, for a merge of merges.
 const MERGE_VERIFY_NS: u64 = 27_000_000;
 
-/// Bytes of memory to merge, in the same parts: at least the peaks measured there.
+/// Bytes of memory to merge, split in the same way: at least the peaks measured there.
 const MERGE_BYTES: (u64, u64) = (330 << 20, 75 << 20);
 
-/// Memory of a verification: weights of the registry's rows, and the proof's elements. The circuits of
-/// merges are the process's ([`Proofs::make_circuits`]).
+/// Memory of a verification: weights of the registry's rows, and the proof's elements. The circuits of merges
+/// count for the process ([`Proofs::make_circuits`]).
 const VERIFY_BYTES: u64 = 8 << 20;
 
-/// Whether proofs of cells merge to collections.
+/// Whether proofs of cells are merged into collections.
 pub(crate) fn merges_cells(proofs: &Proofs) -> bool {
     proofs.mergeable() && proofs.preset().id == Preset::FAST.id
 }
 
-/// Merges above each other that make one proof of so many.
+/// Number of merge levels needed to make one proof of this many pieces.
 fn merge_levels(proofs: &Proofs, mut pieces: u64) -> u32 {
     let mut levels = 0;
     while pieces > 1 {
@@ -63,9 +63,9 @@ fn merge_levels(proofs: &Proofs, mut pieces: u64) -> u32 {
     levels
 }
 
-/// Merges above each other that evidence of a level may be, so that those of its committee can merge it
-/// further. What the layout does not need is divided among its levels: publishers of one unit whose
-/// signers differ are merged as well. None if the layout needs more merges than there are levels of them.
+/// Maximum number of merge levels in evidence of a layout level, such that those of its committee can merge it
+/// further. Levels that the layout does not need are divided among its levels, since publishers of one unit whose
+/// signers differ are merged as well. None if the layout needs more merges than there are levels.
 pub(crate) fn merges_max(proofs: &Proofs, layout: &Layout, level: u8) -> Option<u32> {
     let units = |level| u64::from(layout.units_of_committee(level));
     let leaves = u64::from(layout.unit_len_max(2)).div_ceil(proofs.mergeable_max() as u64);
@@ -82,10 +82,10 @@ pub(crate) fn merges_max(proofs: &Proofs, layout: &Layout, level: u8) -> Option<
     Some((2..=level).map(needed).sum::<u32>() + share)
 }
 
-/// Where a statement stands: its unit in the registry of its committee, the one-time index.
+/// The position of a statement: its unit in the registry of its committee, and the one-time index.
 struct Place<'k> {
     unit: Unit,
-    /// Whether nothing is made of its evidence any more: it is a collection of a whole committee.
+    /// Whether its evidence is not used further, because it is a collection of a whole committee.
     is_last: bool,
     merges_max: u32,
     registry: &'k ProofRegistry,
@@ -110,7 +110,7 @@ impl Place<'_> {
         })
     }
 
-    /// The signers of a support over a part of the unit, over all of the committee; none if they are
+    /// The signers of a support over a part of the unit, as positions of the whole committee; none if they are
     /// counted or the part ends beyond the unit.
     fn signers(&self, offset: usize, support: &Support) -> Option<Bitfield> {
         let fits =
@@ -119,9 +119,9 @@ impl Place<'_> {
         fits.then(|| support.place(self.registry.len(), at).signers())
     }
 
-    /// Whether proofs of so many signers may be evidence of the unit by what they are: those of a committee
-    /// may be whatever its tag says, those of a unit below can be merged further. Evidence of a cell is no
-    /// merge at all.
+    /// Whether proofs of this many signers may be evidence of the unit by their kind. Those of a committee may be
+    /// whatever their tag says, and those of a lower unit must leave room for further merging. Evidence of a cell
+    /// is never a merge.
     fn takes(&self, proofs: &Proofs, signers: usize, evidence: &[u8]) -> bool {
         let Some((tag, proof)) = evidence.split_first() else {
             return false;
@@ -171,7 +171,7 @@ pub(crate) fn holds(
     verified.is_ok()
 }
 
-/// The first of the lists that has a position: the one that gave their union its signature.
+/// The first list that has a position, which is the one whose signature the union took.
 pub(crate) fn part_with(lists: &[Part], position: u32) -> usize {
     let has = |part: &Part| {
         let inside = position.checked_sub(part.offset).map(|p| p as usize);
@@ -180,7 +180,8 @@ pub(crate) fn part_with(lists: &[Part], position: u32) -> usize {
     lists.iter().position(has).unwrap_or_default()
 }
 
-/// The proof of a list. `source` numbers what gave a position its signature, to name what is wrong.
+/// The proof of a list. `source` maps a position to the number of the part that supplied its signature, for error
+/// reports.
 pub(crate) fn prove(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -231,7 +232,7 @@ pub(crate) fn prove(
     })
 }
 
-/// The proof of signatures: one, or as many as they need, merged where they are to be merged further.
+/// The proof of signatures: one proof, or as many as they need, merged if they are to be merged further.
 fn prove_signed(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -255,9 +256,9 @@ fn prove_signed(
     proofs.merge_evidence(exec, registry, slot, message, &pieces)
 }
 
-/// The merge of proofs of the statement, numbered, and of what is proved beside them. A single proof is
-/// verified and stays as it is. If merges have no room for all, those are left out whose signers are most in
-/// others ([`with_room`]).
+/// The merge of numbered proofs of the statement, and of what is proved in addition. A single proof is verified
+/// and returned unchanged. If merges cannot take all proofs, those whose signers are mostly covered by others are
+/// left out ([`with_room`]).
 pub(crate) fn merge(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -304,7 +305,7 @@ pub(crate) fn merge(
         _ => merged(proofs, exec, &place, statement, &pieces),
     };
     let bytes = bytes.map_err(|error| match error {
-        // The number of a piece.
+        // Here `i` is the number of a piece.
         SchemeError::Malformed(i) => pieces[i].part.map_or(
             unsupported("merge its own proof of these lists"),
             SchemeError::Malformed,
@@ -325,11 +326,11 @@ fn piece<'a>(
     bytes: &'a [u8],
     part: Option<usize>,
 ) -> Piece<'a> {
-    // A piece that is no proof is named when it is merged.
+    // A piece that is not a proof is reported when it is merged.
     let parts = proofs.evidence_parts(&signers, bytes).unwrap_or_default();
     let levels = parts.iter().filter_map(|part| merge_level(part.proof));
     Piece {
-        // Of as many levels as that nothing is merged any more, whatever else a header says.
+        // Capped at the level at which nothing can be merged further, whatever a header says.
         level: levels.max().unwrap_or_default().min(place.merges_max),
         parts: parts.len().max(1),
         signers,
@@ -357,7 +358,7 @@ fn single(
     }
 }
 
-/// The merge of pieces; [`SchemeError::Malformed`] has the number of the piece.
+/// The merge of pieces; [`SchemeError::Malformed`] carries the number of the piece.
 fn merged(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -384,7 +385,7 @@ fn merged(
     })
 }
 
-/// Nanoseconds of proving the votes of so many signers, and bytes of memory.
+/// Nanoseconds to prove the votes of this many signers, and bytes of memory.
 pub(crate) fn prove_cost(proofs: &Proofs, signers: u64) -> (u64, u64) {
     let (group, most) = (proofs.group() as u64, proofs.signatures_max() as u64);
     let of_group = proofs.group_slices() as u64;
@@ -397,8 +398,8 @@ pub(crate) fn prove_cost(proofs: &Proofs, signers: u64) -> (u64, u64) {
     (ns, PROVE_BYTES.0 + PROVE_BYTES.1 * at_once)
 }
 
-/// Nanoseconds of merging so many pieces, each of them one proof, and bytes of memory: as
-/// [`Proofs::merge`] does it, level by level where one merge does not take all.
+/// Nanoseconds to merge this many pieces, each of them one proof, and bytes of memory. As in [`Proofs::merge`],
+/// merging goes level by level where one merge cannot take all.
 pub(crate) fn merge_cost(proofs: &Proofs, pieces: u64) -> (u64, u64) {
     let most = proofs.children_max() as u64;
     let (mut ns, mut left) = (0_u64, pieces.max(1));
@@ -414,18 +415,18 @@ pub(crate) fn merge_cost(proofs: &Proofs, pieces: u64) -> (u64, u64) {
     (ns, MERGE_BYTES.0 + MERGE_BYTES.1 * pieces.clamp(1, most))
 }
 
-/// Nanoseconds of verifying a merge, and bytes of memory.
+/// Nanoseconds to verify a merge, and bytes of memory.
 pub(crate) fn merge_verify_cost() -> (u64, u64) {
     (MERGE_VERIFY_NS, VERIFY_BYTES)
 }
 
-/// Nanoseconds of verifying pieces with so many signers in all, and bytes of memory.
+/// Nanoseconds to verify pieces with this many signers in total, and bytes of memory.
 pub(crate) fn verify_cost(proofs: &Proofs, pieces: u64, signers: u64) -> (u64, u64) {
     let count = pieces.max(signers.div_ceil(proofs.signatures_max() as u64));
     (VERIFY_NS.saturating_mul(count), VERIFY_BYTES)
 }
 
-/// The same where proofs of cells merge: pieces of more signers than a mergeable proof has are merges.
+/// The same if proofs of cells are merged: pieces of more signers than a mergeable proof has are merges.
 pub(crate) fn verify_merging_cost(proofs: &Proofs, pieces: u64, signers: u64) -> (u64, u64) {
     let each = signers.div_ceil(pieces.max(1));
     let ns = match each <= proofs.mergeable_max() as u64 {

@@ -1,4 +1,4 @@
-//! Files that are whole or not there, and on the disk before anybody acts on them.
+//! Files that are complete or absent, and on disk before anything depends on them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Bytes of the checksum at the end of a file.
+/// Number of bytes of the checksum at the end of a file.
 pub(crate) const CHECKSUM_BYTES: usize = 32;
 
-/// Where the content of a file waits to replace it.
+/// The temporary file that is to replace a file.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     PathBuf::from(beside)
 }
 
-/// Writes what is to replace a file beside it, and syncs. Only the owner may read it.
+/// Writes the replacement of a file next to it, and syncs. Only the owner may read it.
 ///
 /// # Errors
-/// Those of the file system; the old content is still there.
+/// Errors of the file system; the old content is still there.
 pub(crate) fn write_beside(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -30,10 +30,10 @@ pub(crate) fn write_beside(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Replaces a file by what [`write_beside`] wrote: renames, and syncs the folder.
+/// Replaces a file with what [`write_beside`] wrote: renames it and syncs the folder.
 ///
 /// # Errors
-/// Those of the file system; the old content is still there, or the new one is.
+/// Errors of the file system; either the old or the new content is there.
 pub(crate) fn move_into_place(path: &Path) -> io::Result<()> {
     std::fs::rename(beside(path), path)?;
     let folder = match path.parent() {
@@ -43,14 +43,14 @@ pub(crate) fn move_into_place(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Appends the checksum of what is there.
+/// Appends the checksum of the content.
 pub(crate) fn seal(mut content: Vec<u8>) -> Vec<u8> {
     let checksum = Sha256::digest(&content);
     content.extend_from_slice(&checksum);
     content
 }
 
-/// The content in front of a checksum that fits.
+/// The content before a matching checksum.
 pub(crate) fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     let (content, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
     (Sha256::digest(content)[..] == *checksum).then_some(content)

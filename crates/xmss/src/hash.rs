@@ -1,6 +1,6 @@
-//! What a parameter set hashes, and how: the only place that knows a permutation.
+//! What each parameter set hashes, and how: the only module that knows a permutation.
 //!
-//! Every call takes many items, for a kernel computes sixteen hashes in the time of one.
+//! Every call takes many items, because a kernel computes sixteen hashes in the time of one.
 
 mod compact;
 mod fresh;
@@ -63,7 +63,7 @@ pub(crate) struct Tips<'a> {
     pub(crate) digests: &'a [Digest],
 }
 
-/// A message with the randomness that is to give it a code.
+/// A message with the randomness that may give it a code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoding {
     pub(crate) parameter: Parameter,
@@ -89,8 +89,8 @@ pub(crate) trait Instance: FreshLeaves + Sync {
     /// A message as field elements.
     fn message(&self, backend: Backend, message: &[u8; 32]) -> Message;
 
-    /// The digits of each message; none if the hash is one of the rare values that decode to
-    /// nothing, or if the digits miss the target sum.
+    /// The digits of each message; none if the hash is one of the rare values that do not decode, or if the digits
+    /// miss the target sum.
     fn encode(&self, backend: Backend, encodings: &[Encoding]) -> Vec<Option<Code>>;
 }
 
@@ -105,7 +105,7 @@ impl Set {
     }
 }
 
-/// Leaves of new keys, by vectors of slots.
+/// Computation of a new key's leaves, in vectors of slots.
 pub(crate) trait FreshLeaves {
     /// The leaves of successive slots from the starts of their chains, slot by slot.
     fn fresh_leaves(
@@ -138,12 +138,12 @@ impl<H: fresh::Vectors> FreshLeaves for H {
     }
 }
 
-/// Walks that are done together: their states stay in the first cache.
+/// Number of walks done together, so that their states stay in the first-level cache.
 const WALKS: usize = 256;
 
-/// Walks chains whose step is the compression of width 16; the first `digest` lanes come out.
+/// Walks chains whose step is the compression of width 16; the first `digest` lanes are the output.
 fn walk_16(instance: &impl Instance, digest: usize, backend: Backend, walks: &mut [Walk]) {
-    // Of a key that signs, these are values of chains: never moved by growing, and wiped.
+    // For a signing key these are secret chain values: never moved by growing, and wiped.
     let mut states = Wiped(Vec::with_capacity(WALKS));
     for walks in walks.chunks_mut(WALKS) {
         for position in 0..BASE - 1 {
@@ -162,7 +162,7 @@ fn walk_16(instance: &impl Instance, digest: usize, backend: Backend, walks: &mu
     }
 }
 
-/// The code of digits if their sum is the target.
+/// The code of the digits if their sum is the target.
 fn on_target(set: Set, digits: impl Iterator<Item = u8>) -> Option<Code> {
     let params = set.params();
     let mut code = [0; CHAINS_MAX];

@@ -1,4 +1,4 @@
-//! Secret keys: making them, signing with them, and never twice with one index.
+//! Secret keys: generating them, signing with them, and never using an index twice.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,16 +15,16 @@ use crate::prf::{Prf, Value, Wiped};
 use crate::signature::{PublicKey, Signature};
 use crate::tree::{Levels, Source};
 
-/// Tries after which a message is given up; fewer than 10^-47 of all messages need so many.
+/// Number of tries before a message is given up; fewer than 10^-47 of all messages need this many.
 pub(crate) const TRIES_MAX: u64 = 100_000;
 
-/// Tries that are hashed together.
+/// Number of tries that are hashed together.
 const TRIES: u64 = 16;
 
-/// Blocks of leaves that are kept: the one in use and the next.
+/// Number of leaf blocks kept in memory: the one in use and the next.
 const BLOCKS: usize = 2;
 
-/// What a key signs: one key would need two signatures in a slot.
+/// What a key signs. A single key would need two signatures in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Purpose {
@@ -43,7 +43,7 @@ impl Purpose {
         }
     }
 
-    /// One-time indices that a slot has.
+    /// Number of one-time indices per slot.
     pub fn indices_per_slot(self) -> u64 {
         match self {
             Purpose::Vote => 1,
@@ -51,7 +51,7 @@ impl Purpose {
         }
     }
 
-    /// The purpose with a number, none if there is no such purpose.
+    /// The purpose with this number, or none if there is no such purpose.
     pub(crate) fn from_u8(value: u8) -> Option<Purpose> {
         [Purpose::Vote, Purpose::Duty]
             .get(usize::from(value))
@@ -59,7 +59,7 @@ impl Purpose {
     }
 }
 
-/// Indices of a slot for duties: some are spare.
+/// Number of indices per slot for duties; some are spare.
 const DUTY_INDICES: u64 = 8;
 
 /// The one-time index of a role in a slot; none above 2^32 − 1.
@@ -73,7 +73,7 @@ pub(crate) fn one_time_index(role: Role, slot: u64) -> Option<u32> {
     u32::try_from(index).ok()
 }
 
-/// Why there is no key.
+/// Why a key cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// The active range is empty or reaches beyond the set's lifetime.
@@ -83,29 +83,29 @@ pub enum KeyError {
         start: u64,
         /// End of the active indices.
         end: u64,
-        /// Indices of the set.
+        /// Number of indices of the set.
         lifetime: u64,
     },
-    /// The computation was asked to end.
+    /// The computation was stopped.
     #[error("stopped")]
     Stopped,
 }
 
-/// Why there is no signature. The reservation is consumed all the same.
+/// Why there is no signature. The reservation is consumed regardless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SignError {
-    /// The key signs votes and was asked for a duty, or the other way round.
+    /// The key signs votes and was asked for a duty, or vice versa.
     #[error("a key for {purpose:?} was asked to sign as {role:?}")]
     Role {
         /// What the key signs.
         purpose: Purpose,
-        /// What was asked.
+        /// The role that was requested.
         role: Role,
     },
-    /// The key is not active there.
+    /// The key is not active at this slot.
     #[error("slot {slot} lies outside of the key's active indices {start}..{end}")]
     Inactive {
-        /// The slot asked for.
+        /// The requested slot.
         slot: u64,
         /// First active index.
         start: u64,
@@ -115,10 +115,10 @@ pub enum SignError {
     /// No randomness gave the message a code.
     #[error("no code after {tries} tries")]
     NoCode {
-        /// Tries.
+        /// Number of tries.
         tries: u64,
     },
-    /// The computation was asked to end.
+    /// The computation was stopped.
     #[error("stopped")]
     Stopped,
 }
@@ -146,10 +146,10 @@ pub(crate) fn check_range(set: Set, active: &Range<u64>) -> Result<(), KeyError>
 }
 
 impl SecretKey {
-    /// Makes the key of a seed, active for a range of indices; its time grows with the range.
-    /// `progress` is told how many indices are done. One seed is one key, of one purpose and one range: another
-    /// range has another public key over the same one-time keys, and a vote and a duty of one seed would use
-    /// one index twice.
+    /// Generates the key of a seed, active for a range of indices; the time grows with the range. `progress`
+    /// receives the number of indices done. Use a seed for one key only, with one purpose and one range: another
+    /// range gives another public key over the same one-time keys, and a vote and a duty of one seed would use one
+    /// index twice.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -205,8 +205,8 @@ impl SecretKey {
         }
     }
 
-    /// The key that everyone can compute: seed = SHA-256("alphorn-interop-v1" ‖ name ‖ index), name =
-    /// `xmss` or `xmss-duty`, the index in eight little-endian bytes. For tests and devnets.
+    /// A key that anyone can compute: seed = SHA-256("alphorn-interop-v1" ‖ name ‖ index), where name is `xmss` or
+    /// `xmss-duty` and the index is eight little-endian bytes. For tests and devnets.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -233,7 +233,7 @@ impl SecretKey {
         })
     }
 
-    /// Whether it was made by [`SecretKey::interop`], so that a second signature shows nothing new.
+    /// Whether it was made by [`SecretKey::interop`], in which case a second signature reveals nothing new.
     pub fn is_interop(&self) -> bool {
         self.interop
     }
@@ -248,12 +248,12 @@ impl SecretKey {
         self.purpose
     }
 
-    /// The indices that it can sign with.
+    /// The indices it can sign with.
     pub fn active(&self) -> Range<u64> {
         self.source.active.clone()
     }
 
-    /// The slots in which it can sign whatever its purpose asks for.
+    /// The slots in which it can sign everything its purpose requires.
     pub fn slots(&self) -> Range<u64> {
         let (per, active) = (self.purpose.indices_per_slot(), &self.source.active);
         active.start.div_ceil(per)..active.end / per
@@ -267,8 +267,8 @@ impl SecretKey {
         &self.resident
     }
 
-    /// Makes the leaves around an index if they are not in memory, so that a later signature there
-    /// need not.
+    /// Computes the leaves around an index if they are not in memory, so that a later signature there does not
+    /// have to.
     ///
     /// # Errors
     /// [`SignError::Inactive`], [`SignError::Stopped`].
@@ -314,11 +314,10 @@ impl SecretKey {
         Ok(Some(block))
     }
 
-    /// Makes the signature that was reserved. The same key, slot and message give the same
-    /// signature.
+    /// Makes the signature that was reserved. The same key, slot and message always give the same signature.
     ///
     /// # Errors
-    /// [`SignError`]; the reservation is consumed all the same.
+    /// [`SignError`]; the reservation is consumed regardless.
     pub fn sign(&self, permit: Reservation, exec: Exec<'_>) -> Result<Signature, SignError> {
         let (role, slot) = (permit.role(), permit.slot().0);
         if Purpose::of(role) != self.purpose {
@@ -368,7 +367,7 @@ impl SecretKey {
         })
     }
 
-    /// The first randomness that gives the message a code, and the code.
+    /// The first randomness that gives the message a code, and that code.
     fn find_code(
         &self,
         index: u32,

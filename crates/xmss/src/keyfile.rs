@@ -1,9 +1,9 @@
 //! A key as two files: the resident part of its tree, and the secret seed.
 //!
-//! The tree file holds the nodes of the lowest resident level, so a start hashes a few hundred
-//! nodes and no leaf. It is no secret. The secret file holds a seed and the active indices, which
-//! restore everything: a lost tree file costs the time of a key generation. Both end with a SHA-256
-//! checksum: it finds damage, it proves nothing.
+//! The tree file holds the nodes of the lowest resident level, so startup hashes a few hundred nodes and no
+//! leaves. It is not secret. The secret file holds a seed and the active indices, from which everything can be
+//! restored; a lost tree file costs the time of a key generation. Both end with a SHA-256 checksum, which detects
+//! damage but proves nothing.
 
 use std::ops::Range;
 
@@ -23,33 +23,32 @@ use crate::tree::Source;
 const TREE_MAGIC: &[u8; 4] = b"AXT1";
 const SECRET_MAGIC: &[u8; 4] = b"AXS1";
 
-/// Active indices of a key in files: 2^28 indices are 2^20 nodes, 32 MiB.
+/// Maximum number of active indices of a key in files: 2^28 indices are 2^20 nodes, 32 MiB.
 pub const FILE_INDICES_MAX: u64 = 1 << 28;
 
-/// Bytes of a secret file.
+/// Size of a secret file in bytes.
 pub const SECRET_FILE_BYTES: usize = 4 + 2 + 2 * 8 + 32 + CHECKSUM_BYTES;
 
-/// Bytes of the largest tree file.
+/// Size of the largest tree file in bytes.
 pub const TREE_FILE_BYTES_MAX: usize =
     4 + 2 + 2 * 8 + 4 * 5 + 32 * ((FILE_INDICES_MAX >> 8) as usize + 1) + CHECKSUM_BYTES;
 
-/// Why files are no key.
+/// Why the files are not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyFileError {
-    /// The content does not fit its checksum, or is shorter than one.
+    /// The content does not match its checksum, or is too short to have one.
     #[error("the checksum does not fit: the file is damaged or of another kind")]
     Checksum,
-    /// The file begins otherwise.
+    /// The file has the wrong magic bytes.
     #[error("not a {0} file")]
     Magic(&'static str),
     /// A field is out of bounds.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The two files differ in set, purpose or active indices, or in the parameter that follows from the
-    /// seed.
+    /// The two files differ in set, purpose or active indices, or in the parameter derived from the seed.
     #[error("the tree file belongs to another key than the secret file")]
     Mismatch,
-    /// The tree cannot be made again.
+    /// The tree cannot be rebuilt.
     #[error(transparent)]
     Key(#[from] KeyError),
 }
@@ -81,8 +80,8 @@ impl SecretKey {
         Zeroizing::new(seal(out))
     }
 
-    /// The key of its two files. The tree file says what the root is: compare the public key with one that
-    /// is known.
+    /// Restores the key from its two files. The root is taken from the tree file, so compare the public key with a
+    /// known one.
     ///
     /// # Errors
     /// [`KeyFileError`].
@@ -98,7 +97,7 @@ impl SecretKey {
         }
         let About { set, .. } = about;
         let parameter = elements::<5>(&mut reader, set.params().parameter)?;
-        // A tree of another key would be signed with, and no signature would hold.
+        // With the tree of another key, signing would work but no signature would verify.
         let prf = Prf::new(set, &seed);
         if parameter != prf.parameter(backend) {
             return Err(KeyFileError::Mismatch);
@@ -123,8 +122,8 @@ impl SecretKey {
         Ok(SecretKey::of(about.purpose, source, resident))
     }
 
-    /// The key of its secret file alone: its tree is made again, which takes as long as a new key.
-    /// `progress` is told how many indices are done.
+    /// Restores the key from its secret file alone. The tree is rebuilt, which takes as long as generating a new
+    /// key. `progress` receives the number of indices done.
     ///
     /// # Errors
     /// [`KeyFileError`].
@@ -145,7 +144,7 @@ impl SecretKey {
     }
 }
 
-/// What both files begin with.
+/// The common header of both files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct About {
     set: Set,
@@ -288,7 +287,7 @@ mod tests {
         }
     }
 
-    /// What both files say of themselves may agree, and the tree be that of another seed.
+    /// The two files may agree in their headers although the tree belongs to another seed.
     #[test]
     fn the_tree_of_another_key_is_refused() {
         let exec = Exec::new(KERNELS.measured(), None);
@@ -304,7 +303,7 @@ mod tests {
         }
     }
 
-    /// With checksums that fit, the fields are still checked.
+    /// Fields are checked even if the checksums match.
     #[test]
     fn fields_have_bounds() {
         let key = key(Set::Test, 0..16);
@@ -314,12 +313,12 @@ mod tests {
             content[at..at + bytes.len()].copy_from_slice(bytes);
             seal(content)
         };
-        // A tree of another purpose or range than the secret's, well-formed.
+        // A well-formed tree with another purpose or range than the secret.
         for (at, byte) in [(5, 0), (6, 1), (14, 15), (14, 17)] {
             let refused = read(&patched(&tree, at, &[byte]), &secret).err();
             assert_eq!(refused, Some(KeyFileError::Mismatch), "{at} {byte}");
         }
-        // Both files agree in a field that is out of bounds, or in a range that the nodes are not of.
+        // Both files agree in a field that is out of bounds, or in a range that does not match the nodes.
         for (at, bytes) in [
             (4, vec![9]),
             (5, vec![2]),

@@ -2,15 +2,15 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `params`, `hash` | the sets, and what each hashes: the only place that knows a permutation |
+//! | `params`, `hash` | the sets, and what each hashes: the only module that knows a permutation |
 //! | `prf` | everything random of a key, from one seed |
 //! | `tree`, `key`, `keyfile` | keys in little memory and in files |
 //! | `signature`, `verify` | bytes, and verification of many at once |
 //! | `watermark`, `durable` | no slot twice, also after a crash |
 //! | `proof` | proofs that many signed, and several of them as evidence |
-//! | `registry`, `claims`, `collection`, `scheme` | the scheme of the protocol: lists, and aggregates and collections as proofs |
+//! | `registry`, `claims`, `collection`, `scheme` | the scheme of the protocol, with evidence as lists or proofs |
 //!
-//! The lecture: why it holds, and what is claimed.
+//! The lecture explains why it holds, and what is claimed.
 //!
 #![doc = include_str!("LECTURE.md")]
 #![forbid(unsafe_code)]
@@ -46,7 +46,7 @@ pub use signature::{BytesError, PublicKey, Signature};
 pub use verify::{Item, verify, verify_batch};
 pub use watermark::{FileWatermark, KeyName, Marks, MarksError, WatermarkError, raise_floor};
 
-/// The example of the package's page is compiled with the other ones.
+/// Compiles the example in the package's README together with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -8,13 +8,13 @@ use thiserror::Error;
 /// Base of the code: a chain has positions 0 to 7.
 pub(crate) const BASE: u8 = 8;
 
-/// Elements of the longest digest.
+/// Number of elements in the longest digest.
 pub(crate) const DIGEST_MAX: usize = 8;
 
-/// Chains of the largest set.
+/// Number of chains in the largest set.
 pub(crate) const CHAINS_MAX: usize = 46;
 
-/// A parameter set. All sign 32-byte messages with one-time keys, one for each index below 2^L.
+/// A parameter set. All sets sign 32-byte messages with one-time keys, one for each index below 2^L.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Set {
@@ -22,18 +22,18 @@ pub enum Set {
     Prod = 1,
     /// Its test set: 256 indices, four chains, no security.
     Test = 2,
-    /// Short digests and one permutation only: 1171-byte signatures, 32-byte keys.
+    /// Short digests and a single permutation: 1171-byte signatures, 32-byte keys.
     Compact = 3,
 }
 
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// L: levels of the tree; there are 2^L indices.
+    /// L, the number of levels of the tree; there are 2^L indices.
     pub log2_lifetime: u8,
-    /// v: chains, of eight positions each.
+    /// v, the number of chains, of eight positions each.
     pub(crate) chains: usize,
-    /// Sum of the code's digits; a message is hashed with fresh randomness until its code has it.
+    /// Sum of the code's digits; a message is hashed with fresh randomness until its code reaches it.
     pub(crate) target_sum: u16,
     /// Field elements of a digest.
     pub(crate) digest: usize,
@@ -41,9 +41,9 @@ pub struct Params {
     pub(crate) parameter: usize,
     /// Field elements of a signature's randomness.
     pub(crate) randomness: usize,
-    /// Bytes of a signature.
+    /// Number of bytes of a signature.
     pub signature_bytes: usize,
-    /// Bytes of a public key.
+    /// Number of bytes of a public key.
     pub public_key_bytes: usize,
 }
 
@@ -53,7 +53,7 @@ impl Params {
         1 << self.log2_lifetime
     }
 
-    /// Chain steps of one verification.
+    /// Number of chain steps in one verification.
     pub(crate) fn steps(&self) -> usize {
         self.chains * usize::from(BASE - 1) - usize::from(self.target_sum)
     }
@@ -111,13 +111,13 @@ impl Set {
         }
     }
 
-    /// The set with a number, none if there is no such set.
+    /// The set with this number, or none if there is no such set.
     pub(crate) fn from_u8(value: u8) -> Option<Set> {
         Set::ALL.into_iter().find(|set| *set as u8 == value)
     }
 }
 
-/// A name that is no set's.
+/// A name that does not denote a set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown set {0:?}: expected compact, prod or test")]
 pub struct UnknownSet(String);

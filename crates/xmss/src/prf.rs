@@ -1,9 +1,8 @@
-//! Everything secret or random of a key, derived from one seed.
+//! Everything secret or random in a key, derived from one seed.
 //!
-//! SHAKE128(domain ‖ tag ‖ seed ‖ fields), sixteen bytes to a field element, big-endian, modulo p.
-//! Tags 0 and 1 are those of the lean consensus specification; padding nodes and the parameter are
-//! drawn by it from the operating system. Here they come from the seed too, so a seed alone restores
-//! a key.
+//! SHAKE128(domain ‖ tag ‖ seed ‖ fields), sixteen bytes per field element, big-endian, modulo p. Tags 0 and 1 are
+//! those of the lean consensus specification, which draws padding nodes and the parameter from the operating
+//! system. Here they are derived from the seed too, so the seed alone restores a key.
 
 use std::ops::{Deref, DerefMut};
 
@@ -20,37 +19,36 @@ const DOMAIN: [u8; 16] = [
     0xae, 0xae, 0x22, 0xff, 0x00, 0x01, 0xfa, 0xff, 0x21, 0xaf, 0x12, 0x00, 0x01, 0x11, 0xff, 0x00,
 ];
 
-/// Words that make a field element.
+/// Number of words that make a field element.
 const ELEMENT_WORDS: usize = 2;
 
-/// Bytes of a block of SHAKE128: every input is shorter, and no value needs more output.
+/// Block size of SHAKE128 in bytes: every input is shorter, and no value needs more output.
 const BLOCK_BYTES: usize = 168;
 
-/// A value that a seed determines.
+/// A value determined by the seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     /// Position 0 of a chain.
     Start { slot: u32, chain: u8 },
-    /// Randomness of a signature's try.
+    /// Randomness for one try of a signature.
     Randomness {
         slot: u32,
         message: &'a [u8; 32],
         counter: u64,
     },
-    /// A tree node outside of the active range.
+    /// A tree node outside the active range.
     Padding { level: u8, index: u64 },
     /// The key's parameter.
     Parameter,
 }
 
-/// Values of chains in memory, overwritten when they are dropped: a key that signed still has all slots
-/// that come.
+/// Chain values in memory, overwritten on drop: a key that has signed still holds the secrets of all later slots.
 pub(crate) struct Wiped<T: Copy + Default>(pub(crate) Vec<T>);
 
 impl<T: Copy + Default> Drop for Wiped<T> {
     fn drop(&mut self) {
         self.0.fill(T::default());
-        // Else nobody would read the zeros, and the compiler could leave them out.
+        // Otherwise nothing would read the zeros, and the compiler could omit them.
         std::hint::black_box(&mut self.0);
     }
 }
@@ -88,7 +86,7 @@ impl Prf {
         &self.seed
     }
 
-    /// The block that is hashed, and its length.
+    /// The block to be hashed, and its length.
     fn input(&self, value: Value<'_>) -> (Zeroizing<[u8; BLOCK_BYTES]>, usize) {
         let mut block = Zeroizing::new([0; BLOCK_BYTES]);
         let mut len = 0;
@@ -133,7 +131,7 @@ impl Prf {
         (block, len)
     }
 
-    /// How many elements a value has; the others are zero.
+    /// Number of elements of a value; the others are zero.
     fn elements(&self, value: Value<'_>) -> usize {
         let params = self.set.params();
         match value {
@@ -145,7 +143,7 @@ impl Prf {
 
     /// The values, in order.
     pub(crate) fn values(&self, backend: Backend, wanted: &[Value<'_>]) -> Wiped<Digest> {
-        // Of its full length at once: what moves leaves a copy behind.
+        // Allocated at full length at once: a move would leave a copy behind.
         let mut out = Wiped(Vec::with_capacity(wanted.len()));
         for wanted in wanted.chunks(LANES) {
             let blocks: Vec<_> = wanted.iter().map(|value| self.input(*value)).collect();
@@ -160,7 +158,7 @@ impl Prf {
                 let mut elements = [Fp::ZERO; 8];
                 let (chunks, _) = words.as_chunks::<ELEMENT_WORDS>();
                 for (element, chunk) in elements[..self.elements(*value)].iter_mut().zip(chunks) {
-                    // Words are little endian, an element's sixteen bytes big endian.
+                    // Words are little-endian, the sixteen bytes of an element are big-endian.
                     let [high, low] = chunk.map(|word| u128::from(word.swap_bytes()));
                     *element = Fp::reduced(high << 64 | low);
                 }

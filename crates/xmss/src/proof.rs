@@ -1,10 +1,10 @@
-//! Proofs that many validators signed: signatures become openings of the relation of their set in
-//! [`alphorn_stark::chains`], and everything else that a verifier needs it computes itself.
+//! Proofs that many validators signed. Signatures become openings of their set's relation in
+//! [`alphorn_stark::chains`]; the verifier computes everything else it needs itself.
 //!
-//! A statement is (set, slot, message, registry, number of the registry, bitfield). The verifier
-//! holds the registry's keys and makes their commitment from them; relation, preset, number of
-//! groups and length follow from the set, the choice of preset and the proof's header, which is
-//! compared byte by byte. So a proof has nothing to say but the values of the argument.
+//! A statement is (set, slot, message, registry, number of the registry, bitfield). The verifier holds the
+//! registry's keys and computes the commitment from them. Relation, preset, number of groups and length follow
+//! from the set, the choice of preset and the proof's header, which is compared byte by byte. So a proof contains
+//! nothing but the values of the argument.
 
 mod bundle;
 mod error;
@@ -37,13 +37,13 @@ use crate::params::Set;
 use crate::signature::Signature;
 use crate::verify::{Item, verify_batch};
 
-/// The presets by their names.
+/// The named presets.
 pub const PRESETS: [Preset; 2] = [Preset::FAST, Preset::SMALL];
 
-/// Where a proof's header has the number of its preset.
+/// Offset of the preset's number in a proof's header.
 const PRESET_AT: usize = 5;
 
-/// The preset that the header of a proof names.
+/// The preset named in a proof's header.
 pub(crate) fn preset_of(proof: &[u8]) -> Option<Preset> {
     let id = proof.get(PRESET_AT)?;
     PRESETS.into_iter().find(|p| p.id == u32::from(*id))
@@ -57,7 +57,7 @@ pub struct Proofs {
     chains: &'static SetRelation,
 }
 
-/// Who signed, for a proof: a member of a registry and its signature.
+/// One signer of a proof: a member of a registry and its signature.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed<'a> {
     /// The member's position in the registry.
@@ -66,39 +66,39 @@ pub struct Signed<'a> {
     pub signature: &'a Signature,
 }
 
-/// What is public about a proof beside the registry.
+/// What is public about a proof in addition to the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimed<'a> {
     /// The slot, which is the one-time index of all signatures.
     pub slot: u32,
     /// The 32-byte digest that was signed.
     pub message: &'a [u8; 32],
-    /// Who signed, by positions in the registry.
+    /// The signers, by position in the registry.
     pub signers: &'a Bitfield,
 }
 
 /// The sizes of the parts of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProofSizes {
-    /// Groups of 64 signatures, the last one filled up.
+    /// Number of groups of 64 signatures, the last one padded.
     pub groups: usize,
-    /// Slices of 2^16 elements that are committed.
+    /// Number of committed slices of 2^16 elements.
     pub slices: usize,
-    /// Field elements at most, 31 bits each.
+    /// Maximum number of field elements, 31 bits each.
     pub elements: usize,
-    /// Bytes before the elements.
+    /// Number of bytes before the elements.
     pub header_bytes: usize,
-    /// All bytes at most.
+    /// Maximum size in bytes.
     pub bytes: usize,
-    /// Cells of the instances.
+    /// Number of cells of the instances.
     pub cells: usize,
-    /// Permutations that are argued about.
+    /// Number of permutations that are proved.
     pub permutations: usize,
-    /// Fractions of the bus.
+    /// Number of fractions on the bus.
     pub fractions: usize,
 }
 
-/// Names the signatures that do not hold.
+/// Errors with the positions of the signatures that do not hold.
 fn all_hold(signed: &[Signed<'_>], holds: Vec<bool>) -> Result<(), ProveError> {
     let bad = signed.iter().zip(holds).filter(|(_, holds)| !holds);
     let positions: Vec<u32> = bad.map(|(s, _)| s.position).collect();
@@ -118,8 +118,8 @@ impl Proofs {
         }
     }
 
-    /// Proofs of up to 11,328 signatures of the compact set, to measure what they cost: they are no
-    /// evidence of any message.
+    /// Proofs of up to 11,328 signatures of the compact set, for measuring their cost only; they are not evidence
+    /// of any message.
     pub fn wide() -> Proofs {
         Proofs {
             set: Set::Compact,
@@ -138,28 +138,28 @@ impl Proofs {
         &self.preset
     }
 
-    /// Signatures of a group: a proof of fewer is filled up and costs as much.
+    /// Number of signatures in a group. A proof of fewer is padded and costs as much.
     pub fn group(&self) -> usize {
         self.chains.relation().lanes()
     }
 
-    /// Slices of 2^16 elements that a group commits to.
+    /// Number of slices of 2^16 elements that a group commits to.
     pub(crate) fn group_slices(&self) -> usize {
         self.chains.relation().group_slices()
     }
 
-    /// Signatures of a proof at most.
+    /// Maximum number of signatures in a proof.
     pub fn signatures_max(&self) -> usize {
         self.chains.relation().groups_max() * self.group()
     }
 
-    /// Keys of a registry at most.
+    /// Maximum number of keys in a registry.
     pub fn registry_max(&self) -> usize {
         1 << self.chains.relation().column_log2()
     }
 
-    /// The sizes of a proof of so many signatures: elements and bytes at most, since what opened rows share
-    /// is sent once.
+    /// The sizes of a proof of this many signatures. Elements and bytes are upper bounds, because data shared by
+    /// opened rows is sent once.
     pub fn sizes(&self, signatures: usize) -> ProofSizes {
         let (relation, groups) = (self.chains.relation(), signatures.div_ceil(self.group()));
         let elements = succinct_elements(relation, &self.preset, groups);
@@ -178,7 +178,7 @@ impl Proofs {
         }
     }
 
-    /// The parts of a proof of so many signatures behind its header.
+    /// The parts that follow the header in a proof of this many signatures.
     pub fn parts(&self, signatures: usize) -> Vec<PartSize> {
         let groups = signatures.div_ceil(self.group());
         succinct_parts(self.chains.relation(), &self.preset, groups)
@@ -189,9 +189,9 @@ impl Proofs {
         security::succinct_table(self.chains.relation(), &self.preset)
     }
 
-    /// Proves that members of a registry signed, each once; positions ascend. The witness is made by
-    /// verifying every signature, and invalid ones are named before anything is proved. A watch of `exec` is
-    /// asked before every task, and ends a proof that it stops.
+    /// Proves that members of a registry signed, each once; positions ascend. Building the witness verifies every
+    /// signature, and invalid ones are reported before anything is proved. The watch of `exec` is checked before
+    /// every task and can stop the proof.
     ///
     /// # Errors
     /// [`ProveError`].
@@ -211,7 +211,7 @@ impl Proofs {
         self.prove_members(exec, registry, slot, message, signed)
     }
 
-    /// Proves what [`Proofs::check_members`] let pass.
+    /// Proves signatures that passed [`Proofs::check_members`].
     fn prove_members(
         &self,
         exec: Exec<'_>,
@@ -227,7 +227,7 @@ impl Proofs {
             message,
             signers: &signers,
         };
-        // What no opening of the set could be.
+        // Something that cannot be an opening of the set.
         let params = self.set.params();
         let fits = |s: &Signed<'_>| s.signature.set == self.set;
         if u64::from(slot) >= params.lifetime() || !signed.iter().all(fits) {
@@ -275,7 +275,7 @@ impl Proofs {
         }
     }
 
-    /// Whether all signatures hold: for what is proved in several proofs, or has no cells.
+    /// Whether all signatures hold, for signatures that are proved in several proofs or have no cells.
     fn admit(
         &self,
         exec: Exec<'_>,
@@ -337,7 +337,7 @@ impl Proofs {
         Ok(())
     }
 
-    /// Whether the claim is one about the registry.
+    /// Whether the claim is consistent with the registry.
     fn check_claim(
         &self,
         registry: &ProofRegistry,
@@ -353,7 +353,7 @@ impl Proofs {
         if got != want {
             return Err(ProofError::Bitfield { got, want });
         }
-        // No key has such an index, and a signature of it is refused too.
+        // No key has such an index, and signatures with it are rejected as well.
         let end = self.set.params().lifetime();
         if u64::from(claimed.slot) >= end {
             let got = claimed.slot;
@@ -365,7 +365,7 @@ impl Proofs {
         }
     }
 
-    /// The elements of bytes; says nothing of whether they prove anything.
+    /// Decodes the elements of a proof; does not check whether they prove anything.
     ///
     /// # Errors
     /// [`ProofError::Decode`].

@@ -1,4 +1,4 @@
-//! The keys of many validators: public ones of all, secret ones of those held here.
+//! The keys of many validators: the public keys of all, and the secret keys of those held here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::params::Set;
 use crate::proof::ProofRegistry;
 use crate::signature::PublicKey;
 
-/// Public keys that are made between two words on progress.
+/// Number of public keys made between two progress reports.
 const KEYS_A_STEP: usize = 1 << 12;
 
 /// The public keys of all validators, of votes and of duties.
@@ -31,11 +31,11 @@ enum Duties {
 }
 
 impl Registry {
-    /// A registry of one vote key and one duty key for each validator. No key may be there twice: keys have
-    /// no proof of possession, and a copy of another's would be credited with its votes.
+    /// A registry of one vote key and one duty key for each validator. No key may appear twice: keys have no proof
+    /// of possession, so a copy of another validator's key would be credited with its votes.
     ///
     /// # Panics
-    /// If there are not as many of one as of the other.
+    /// If the numbers of vote keys and duty keys differ.
     pub fn new(votes: Vec<PublicKey>, duties: Vec<PublicKey>) -> Registry {
         assert_eq!(votes.len(), duties.len(), "two keys for each validator");
         Registry {
@@ -60,7 +60,7 @@ impl Registry {
     }
 }
 
-/// Interop keys that are made when they are asked for.
+/// Interop keys that are made on demand.
 struct Interop {
     set: Set,
     backend: Backend,
@@ -83,7 +83,7 @@ impl Interop {
         SecretKey::interop(self.set, Purpose::Vote, validator, slots, exec)
     }
 
-    /// None beyond the registry: the range was looked at before.
+    /// None beyond the registry. The range was checked before.
     fn duty(&self, validator: u32) -> Option<&Arc<SecretKey>> {
         let place = self.duties.get(validator as usize)?;
         if let Some(key) = place.get() {
@@ -104,12 +104,12 @@ pub struct Signers {
 }
 
 impl Signers {
-    /// No key.
+    /// No keys.
     pub fn new() -> Signers {
         Signers::default()
     }
 
-    /// Adds a key; one of the same validator and purpose is replaced.
+    /// Adds a key, replacing any of the same validator and purpose.
     pub fn insert(&mut self, validator: Validator, key: SecretKey) {
         (self.held).insert((validator.0, key.purpose()), Arc::new(key));
     }
@@ -162,9 +162,9 @@ impl Signers {
         Ok((signers, Registry::new(votes, duties)))
     }
 
-    /// Interop keys of validators `0..validators` that vote in few slots, and their registry: a secret
-    /// key takes kilobytes and is made again whenever it signs a vote; that of duties, which few
-    /// validators have, when it is first asked for. `progress` is told how many public keys are there.
+    /// Interop keys of validators `0..validators` that vote in few slots, and their registry. A secret key takes
+    /// kilobytes, so a vote key is made again whenever it signs; a duty key, which few validators need, is made
+    /// when it is first requested. `progress` receives the number of public keys made.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -212,11 +212,11 @@ impl Signers {
     }
 }
 
-/// The keys of an epoch. Lists need them in no other order than the registry's, proofs as
-/// registries of committees.
+/// The keys of an epoch. Lists need them only in the order of the registry, proofs need them as registries of
+/// committees.
 pub struct EpochKeys {
     pub(crate) registry: Arc<Registry>,
     pub(crate) assignment: Arc<Assignment>,
-    /// One for each committee if collections are proofs, else none.
+    /// One for each committee if collections are proofs, otherwise none.
     pub(crate) committees: Vec<ProofRegistry>,
 }

@@ -1,5 +1,5 @@
-//! XMSS as a scheme of the protocol: aggregates and collections are lists of signatures, or collections
-//! are proofs, or both are.
+//! XMSS as a scheme of the protocol: aggregates and collections are lists of signatures, or collections are
+//! proofs, or both are.
 
 mod cost;
 #[cfg(test)]
@@ -27,10 +27,10 @@ use crate::params::Set;
 use crate::proof::{ProofRegistry, Proofs};
 use crate::registry::{EpochKeys, Registry, Signers};
 
-/// Largest committee: the registry of a statement.
+/// Size of the largest committee, which is the registry of a statement.
 pub const COMMITTEE_MAX: u32 = 1 << 15;
 
-/// Signatures that one thread decodes and verifies at a time: some milliseconds.
+/// Number of signatures that one thread decodes and verifies at a time; takes some milliseconds.
 const CHUNK: usize = 64;
 
 /// XMSS signatures of one set.
@@ -38,14 +38,14 @@ const CHUNK: usize = 64;
 pub struct Xmss {
     set: Set,
     backend: Backend,
-    /// What evidence is proved by; lists if there is none.
+    /// The proofs used for evidence; lists if there are none.
     proofs: Option<Proofs>,
-    /// The first layer that is proved.
+    /// The first layer whose evidence is proved.
     proved_from: Layer,
 }
 
 impl Xmss {
-    /// The scheme of a set on a kernel, aggregates and collections in lists.
+    /// The scheme of a set on a kernel, with aggregates and collections as lists.
     pub fn new(set: Set, backend: Backend) -> Xmss {
         Xmss {
             set,
@@ -65,11 +65,11 @@ impl Xmss {
         }
     }
 
-    /// The scheme with aggregates as proofs, which collections merge: a collector verifies no signature of
-    /// a vote. A cell has at most [`Proofs::mergeable_max`] validators.
+    /// The scheme with aggregates as proofs, which collections merge, so a collector does not verify any vote's
+    /// signature. A cell has at most [`Proofs::mergeable_max`] validators.
     ///
     /// # Panics
-    /// If proofs under this preset do not merge: only those under the preset `fast` do.
+    /// If proofs under this preset cannot be merged: only those under the preset `fast` can.
     pub fn with_proofs_of_cells(proofs: Proofs, backend: Backend) -> Xmss {
         assert!(
             collection::merges_cells(&proofs),
@@ -83,22 +83,22 @@ impl Xmss {
         }
     }
 
-    /// The proofs of evidence of a layer, if it is proofs.
+    /// The proofs for evidence of a layer, if its evidence is proofs.
     fn proofs_of(&self, layer: Layer) -> Option<&Proofs> {
         self.proofs.as_ref().filter(|_| layer >= self.proved_from)
     }
 
-    /// The proofs of collections, if those of a block bundle: where evidence of cells is proofs, that of
+    /// The proofs of collections if those of a block are bundled: where evidence of cells is proofs, evidence of
     /// committees is one proof with a circuit.
     fn bundles(&self) -> Option<&Proofs> {
         self.proofs_of(Layer::Aggregate)
     }
 
-    /// Whether evidence of all units of a layout can be made.
+    /// Whether evidence can be made for all units of a layout.
     ///
     /// # Errors
-    /// [`SchemeError::CommitteeSize`]; [`SchemeError::Unsupported`] for cells that no proof takes, and for
-    /// more levels than merges have.
+    /// [`SchemeError::CommitteeSize`]; [`SchemeError::Unsupported`] for cells too large for a proof, and for more
+    /// levels than merges have.
     pub fn check_layout(&self, layout: &Layout) -> Result<(), SchemeError> {
         SchemeError::check_committees(layout, COMMITTEE_MAX)?;
         let unsupported = |what| SchemeError::Unsupported {
@@ -128,11 +128,11 @@ impl Xmss {
         }
     }
 
-    /// What merged collections are; none for lists.
+    /// The form of merged collections; none for lists.
     pub fn merged(&self) -> Option<Merged> {
         let proofs = self.proofs.as_ref().filter(|proofs| proofs.mergeable())?;
         let (merge_ns, _) = collection::merge_verify_cost();
-        // Three signatures stand in a message beside the merge.
+        // A message holds three signatures next to the merge.
         let lists = Xmss::new(self.set, self.backend);
         let beside = lists.cost(Op::VerifyCollections, 1, 0).ns;
         Some(Merged {
@@ -170,7 +170,7 @@ impl Xmss {
         let bits = tables.iter().flatten().map(Table::least_bits);
         let bits = bits.fold(f64::INFINITY, f64::min);
         Security {
-            // The least of all rounds, rounded down.
+            // The least over all rounds, rounded down.
             classical_bits: classical_bits.min(bits as u32),
             quantum_bits,
             assumption: format!(
@@ -286,7 +286,7 @@ impl Scheme for Xmss {
             let item = &items[i];
             let key = signers.key(item.validator, Purpose::of(item.role));
             let key = key.ok_or(SchemeError::UnknownSigner(item.validator.0))?;
-            // Each permit is taken once: the list is walked once.
+            // Each permit is taken once because the list is walked once.
             match key.sign(permits.take(i, item)?, one_thread) {
                 Ok(signature) => Ok(signature.to_bytes()),
                 Err(SignError::Stopped) => Err(SchemeError::Stopped),
@@ -363,8 +363,8 @@ impl Scheme for Xmss {
         collection::prove(proofs, exec, keys, statement, &list, &vote_of)
     }
 
-    /// The union of lists, as a list or as a proof; proofs, with a proof of the lists among them, merge to
-    /// a proof of the union.
+    /// The union of lists, as a list or as a proof. Proofs are merged into a proof of the union, together with a
+    /// proof of the lists among them.
     fn combine(
         &self,
         keys: &EpochKeys,
@@ -422,7 +422,7 @@ impl Xmss {
         self.proofs_of(part.layer).is_some()
     }
 
-    /// The union of lists, proved if the statement's layer is.
+    /// The union of lists, proved if the statement's layer is proved.
     fn unite(
         &self,
         exec: Exec<'_>,
@@ -438,7 +438,7 @@ impl Xmss {
         }
     }
 
-    /// The merge of proofs, and of a proof of the lists among them.
+    /// The merge of proofs and of a proof of the lists among them.
     fn merge(
         &self,
         proofs: &Proofs,
@@ -481,7 +481,7 @@ fn committees(
         let (start, end) = (range.start as usize, range.end as usize);
         let key = |member: &u32| registry.key(Purpose::Vote, Validator(*member)).copied();
         let keys: Option<Vec<_>> = members[start..end].iter().map(key).collect();
-        // Members are below the registry's size, which was compared, and so was the committee's.
+        // Members are below the registry's size, which was compared, as was the committee's.
         let made = keys.and_then(|keys| proofs.registry(exec, keys, committee.into()).ok());
         made.ok_or(SchemeError::Unsupported {
             scheme: "xmss",

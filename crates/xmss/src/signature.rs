@@ -1,8 +1,8 @@
-//! Signatures and public keys, and their bytes.
+//! Signatures and public keys, and their encodings.
 //!
-//! The sets of the lean consensus specification are SSZ containers with elements of four bytes; the
-//! compact set packs elements at 31 bits, the lowest bit first. Each object has exactly one
-//! encoding: offsets are fixed, elements are below p, padding bits are zero.
+//! In the sets of the lean consensus specification they are SSZ containers with four-byte elements. The compact
+//! set packs elements at 31 bits, lowest bit first. Each object has exactly one encoding: offsets are fixed,
+//! elements are below p, padding bits are zero.
 
 use alphorn_stark::Fp;
 use alphorn_stark::proof::{DecodeError, read_elements, write_elements};
@@ -11,33 +11,33 @@ use thiserror::Error;
 use crate::hash::{Digest, Parameter, Randomness};
 use crate::params::{DIGEST_MAX, Params, Set};
 
-/// Why bytes are no signature or key.
+/// Why bytes are not a signature or key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BytesError {
-    /// Another length than the set's.
+    /// The length is not that of the set.
     #[error("{got} bytes, the set {set} has {want}")]
     Length {
         /// The set.
         set: Set,
-        /// Bytes given.
+        /// Number of bytes given.
         got: usize,
-        /// Bytes of the set.
+        /// Number of bytes in the set.
         want: usize,
     },
-    /// An SSZ offset that is not the one that all signatures have.
+    /// An SSZ offset differs from the fixed one of all signatures.
     #[error("offset of {field} is {got}, must be {want}")]
     Offset {
         /// The field.
         field: &'static str,
         /// The offset given.
         got: u32,
-        /// The only legal one.
+        /// The only valid offset.
         want: u32,
     },
-    /// An integer that is not below p.
+    /// An integer is not below p.
     #[error("element {index} is not below p")]
     NotCanonical {
-        /// Index of the element, in the order of the encoding.
+        /// Index of the element in encoding order.
         index: usize,
     },
     /// A bit after the last element is set.
@@ -50,13 +50,13 @@ pub enum BytesError {
 pub struct Signature {
     pub(crate) set: Set,
     pub(crate) randomness: Randomness,
-    /// A digest of each chain.
+    /// One digest for each chain.
     pub(crate) hashes: Vec<Digest>,
     /// Siblings from the leaf to the root.
     pub(crate) path: Vec<Digest>,
 }
 
-/// A public key: the root of the tree, and the parameter of all hashes under it.
+/// A public key: the root of the tree and the parameter of all hashes under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     pub(crate) set: Set,
@@ -64,7 +64,7 @@ pub struct PublicKey {
     pub(crate) parameter: Parameter,
 }
 
-/// Offset of the path in a signature's container: two offsets and the randomness come first.
+/// Offset of the path in a signature's container, after two offsets and the randomness.
 const PATH_OFFSET: usize = 4 + 4 * 7 + 4;
 
 /// Offset of the siblings in the path's container, which has no other field.
@@ -114,10 +114,10 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 impl Signature {
-    /// The signature of bytes.
+    /// Decodes a signature.
     ///
     /// # Errors
-    /// [`BytesError`] unless the bytes are the one encoding of a signature of the set.
+    /// [`BytesError`] unless the bytes are the unique encoding of a signature of the set.
     pub fn from_bytes(set: Set, bytes: &[u8]) -> Result<Signature, BytesError> {
         let params = set.params();
         check_length(set, bytes, params.signature_bytes)?;
@@ -168,7 +168,7 @@ impl Signature {
         })
     }
 
-    /// The bytes, as many as the set says.
+    /// Encodes the signature in the length of its set.
     pub fn to_bytes(&self) -> Vec<u8> {
         let params = self.set.params();
         let randomness = || self.randomness[..params.randomness].iter().copied();
@@ -203,10 +203,10 @@ impl PublicKey {
         self.set
     }
 
-    /// The key of bytes.
+    /// Decodes a key.
     ///
     /// # Errors
-    /// [`BytesError`] unless the bytes are the one encoding of a key of the set.
+    /// [`BytesError`] unless the bytes are the unique encoding of a key of the set.
     pub fn from_bytes(set: Set, bytes: &[u8]) -> Result<PublicKey, BytesError> {
         let params = set.params();
         check_length(set, bytes, params.public_key_bytes)?;
@@ -218,7 +218,7 @@ impl PublicKey {
         })
     }
 
-    /// The bytes: root and parameter, four bytes an element.
+    /// Encodes root and parameter, four bytes per element.
     pub fn to_bytes(&self) -> Vec<u8> {
         let params = self.set.params();
         let (root, parameter) = (
@@ -268,7 +268,7 @@ mod tests {
             }
         }
 
-        /// One bit away from a signature: most flips of a bit of an element leave it below p.
+        /// One bit away from a signature: most single-bit flips of an element leave it below p.
         #[test]
         fn what_decodes_encodes_to_the_same_bytes(
             words in proptest::collection::vec(any::<u32>(), 1000),

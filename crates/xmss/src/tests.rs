@@ -1,4 +1,4 @@
-//! Known answers, and what no forger may get past.
+//! Known answers, and inputs that must not be accepted from a forger.
 
 use super::*;
 use crate::key::one_time_index;
@@ -153,7 +153,7 @@ fn leaves_alone_are_those_beside_others() {
 
 #[test]
 fn a_short_and_a_long_range_have_the_same_nodes() {
-    // More than a thousand indices keep only the upper levels; the rest is made again.
+    // With more than a thousand indices only the upper levels are kept; the rest is recomputed.
     let key = compact_key(1000..2300);
     assert_eq!(key.source().lowest(), 8);
     for index in [1000, 1023, 1024, 1535, 2299] {
@@ -180,7 +180,7 @@ fn each_change_of_statement_or_signature_is_refused() {
             message[bit / 8] ^= 1 << (bit % 8);
             assert!(!holds(&key, index, &message, &signature), "{set} bit {bit}");
         }
-        // Every element of the signature, by one.
+        // Every element of the signature, changed by one.
         let mut changed = Vec::new();
         let params = set.params();
         for i in 0..params.randomness {
@@ -218,12 +218,12 @@ fn each_change_of_statement_or_signature_is_refused() {
     }
 }
 
-/// A code whose digits sum to more would let a forger walk chains on from known digests.
+/// A code whose digits have a greater sum would let a forger walk chains further from known digests.
 #[test]
 fn codes_off_the_target_are_refused() {
     let key = compact_key(0..1);
     let mut signature = key.sign_index(0, &[5; 32], exec()).unwrap();
-    // Another randomness gives another code, mostly none; whatever it is, the chains do not fit.
+    // Other randomness gives another code, mostly none; in either case, the chains do not fit.
     for value in 0..200 {
         signature.randomness[0] = Fp::new(value);
         assert!(!holds(&key, 0, &[5; 32], &signature));

@@ -1,9 +1,9 @@
 //! The hash tree of a key, in little memory.
 //!
-//! A key is active in a range of indices. A node with no active leaf below it is not hashed but
-//! drawn from the seed: any value verifies, and nobody can sign under it. Of the rest only nodes of
-//! level 8 and above stay in memory (all of them if the range is short), so 131,072 indices take
-//! 32 kB; the 256 leaves under one node of level 8 are made again when an index among them signs.
+//! A key is active in a range of indices. A node with no active leaf below it is not hashed but drawn from the
+//! seed: any value verifies, and no one can sign under it. Of the other nodes only those of level 8 and above stay
+//! in memory (all of them if the range is short), so 131,072 indices take 32 kB. The 256 leaves under a node of
+//! level 8 are recomputed when an index among them signs.
 
 use std::ops::Range;
 
@@ -13,20 +13,20 @@ use crate::hash::{Children, Digest, Parameter, Tips, Walk};
 use crate::params::{BASE, Set};
 use crate::prf::{Prf, Value, Wiped};
 
-/// Log2 of the leaves that are made again together.
+/// Log2 of the number of leaves that are recomputed together.
 const BLOCK_LOG2: u8 = 8;
 
-/// Active indices up to which every node stays in memory.
+/// Number of active indices up to which every node stays in memory.
 const WHOLE_MAX: u64 = 1024;
 
-/// Leaves that one thread makes between two looks at the stop flag.
+/// Number of leaves that one thread makes between two checks of the stop flag.
 const LEAVES: u64 = 32;
 
-/// Leaves up to which vectors take chains of one leaf side by side: with more, leaves side by side fill
-/// them, and nothing is moved between the steps.
+/// Number of leaves up to which vectors take the chains of one leaf side by side. With more leaves, leaves side by
+/// side fill the vectors, and nothing is moved between the steps.
 const FEW_LEAVES: u64 = 8;
 
-/// What nodes are made of.
+/// The inputs from which nodes are computed.
 #[derive(Clone)]
 pub(crate) struct Source {
     pub(crate) set: Set,
@@ -41,7 +41,7 @@ pub(crate) struct Source {
 pub(crate) struct Levels {
     /// Level of the first row.
     lowest: u8,
-    /// For each level the index of the first node, and the nodes.
+    /// For each level, the index of the first node and the nodes.
     rows: Vec<(u64, Vec<Digest>)>,
 }
 
@@ -62,7 +62,7 @@ impl Source {
         self.active.start >> level..((self.active.end - 1) >> level) + 1
     }
 
-    /// The level from which on nodes stay in memory.
+    /// The lowest level whose nodes stay in memory.
     pub(crate) fn lowest(&self) -> u8 {
         match self.active.end - self.active.start {
             0..=WHOLE_MAX => 0,
@@ -141,7 +141,7 @@ impl Source {
         levels
     }
 
-    /// All nodes under a node of level `top`, and itself.
+    /// All nodes under a node of level `top`, including that node.
     pub(crate) fn block(&self, exec: Exec<'_>, top: u8, index: u64) -> Result<Levels, Stopped> {
         let start = (index << top).max(self.active.start);
         let end = ((index + 1) << top).min(self.active.end);
@@ -152,8 +152,7 @@ impl Source {
         Ok(self.grow(exec.backend(), 0, start, leaves?.concat(), top))
     }
 
-    /// The resident levels of the whole tree, from its leaves. `progress` is told how many indices
-    /// are done.
+    /// The resident levels of the whole tree, from its leaves. `progress` receives the number of indices done.
     pub(crate) fn build(
         &self,
         exec: Exec<'_>,
@@ -183,13 +182,13 @@ impl Source {
         span.end - span.start
     }
 
-    /// The resident levels, from the nodes of the lowest.
+    /// Rebuilds the resident levels from the nodes of the lowest.
     pub(crate) fn restore(&self, backend: Backend, nodes: Vec<Digest>) -> Levels {
         let (lowest, top) = (self.lowest(), self.set.params().log2_lifetime);
         self.grow(backend, lowest, self.span(lowest).start, nodes, top)
     }
 
-    /// The siblings on the way from a leaf to the root.
+    /// The siblings along the path from a leaf to the root.
     pub(crate) fn path(
         &self,
         backend: Backend,

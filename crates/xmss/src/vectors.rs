@@ -1,5 +1,5 @@
-//! The known answers of `vectors/xmss`: those that the lean specification's code made, and those of a second
-//! implementation of what it does not have.
+//! The known answers of `vectors/xmss`: those made by the lean specification's code, and those of a second
+//! implementation for what that code lacks.
 
 mod formats;
 mod lean;
@@ -53,7 +53,7 @@ fn set(value: &Value) -> Set {
     text(value).parse().unwrap()
 }
 
-/// The chains, nodes and leaves of a set, with the inputs that reference.py gives them.
+/// The chains, nodes and leaves of a set, with the inputs that reference.py uses.
 struct Inputs {
     set: Set,
     parameter: Parameter,
@@ -67,7 +67,7 @@ fn check_hashes(known: &Value, names: [&str; 3], inputs: &Inputs) {
     for backend in KERNELS.available() {
         let (slot, chain, from, start) = inputs.walk;
         let walk = Walk {
-            // The chain of the lean sets was asked for with a parameter of ones.
+            // The chain of the lean sets was generated with a parameter of ones.
             parameter: match inputs.set {
                 Set::Compact => inputs.parameter,
                 Set::Prod | Set::Test => [Fp::ONE; 5],
@@ -166,7 +166,7 @@ fn derived_values_are_the_known_ones() {
     }
 }
 
-/// The key of a case: with the parameter of its seed, or another one that the case has chosen.
+/// The key of a case, with the parameter of its seed or another one chosen by the case.
 fn key(case: &Value) -> SecretKey {
     let exec = Exec::new(KERNELS.measured(), None);
     let (set, seed) = (set(&case["set"]), bytes32(&case["seed"]));

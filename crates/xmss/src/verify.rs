@@ -1,8 +1,8 @@
 //! Verification of many signatures at once.
 //!
-//! A signature holds if its message has a code, the chains walked from its digests to their ends
-//! hash to a leaf, and the path leads from the leaf to the key's root. All of it is public, so
-//! the time may depend on it. Signatures of a batch share vectors: sixteen hash together.
+//! A signature holds if its message has a code, the chains walked from its digests to their ends hash to a leaf,
+//! and the path leads from the leaf to the key's root. All of this is public, so the running time may depend on
+//! it. Signatures of a batch share vectors: sixteen are hashed together.
 
 use alphorn_exec::{Backend, Exec};
 
@@ -10,10 +10,10 @@ use crate::hash::{Children, Code, Encoding, Message, Tips, Walk};
 use crate::params::{BASE, Set};
 use crate::signature::{PublicKey, Signature};
 
-/// A signature with what it is said to sign.
+/// A signature with the data it is claimed to sign.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// Whose signature.
+    /// The key of the claimed signer.
     pub key: &'a PublicKey,
     /// The one-time index.
     pub index: u32,
@@ -23,11 +23,11 @@ pub struct Item<'a> {
     pub signature: &'a Signature,
 }
 
-/// Signatures that one thread takes at a time: some milliseconds.
+/// Number of signatures that one thread takes at a time; takes some milliseconds.
 const CHUNK: usize = 64;
 
-/// Whether each signature holds; none of another set than `set` does. If the computation is asked
-/// to end, nothing more is said to hold.
+/// Whether each signature holds; signatures of a set other than `set` do not. If the computation is stopped, the
+/// remaining ones are reported as not holding.
 pub fn verify_batch(set: Set, items: &[Item<'_>], exec: Exec<'_>) -> Vec<bool> {
     let chunks: Vec<&[Item<'_>]> = items.chunks(CHUNK).collect();
     let verdicts = exec.map(chunks.len(), |i| match exec.stopped() {
@@ -67,7 +67,7 @@ fn verify_chunk(set: Set, items: &[Item<'_>], backend: Backend) -> Vec<bool> {
 
 /// The code of each message under the signature's randomness.
 fn codes(set: Set, items: &[&Item<'_>], backend: Backend) -> Vec<Option<Code>> {
-    // Votes of a slot mostly sign one message.
+    // Votes of a slot mostly sign the same message.
     let mut last: Option<([u8; 32], Message)> = None;
     let mut message = |bytes: &[u8; 32]| match last {
         Some((known, message)) if known == *bytes => message,

@@ -1,16 +1,15 @@
-//! The mark of a key in files: no slot is given out twice, also after a crash.
+//! The mark of a key in files: no slot is given out twice, even after a crash.
 //!
-//! Made for keys of XMSS, and good for those of every scheme whose keys sign once in a slot.
+//! Made for XMSS keys, and suitable for every scheme whose keys sign once per slot.
 //!
-//! A reservation is returned only when the new mark is on the disk: written beside the old one,
-//! synced, renamed, folder synced. A crash before the rename leaves the old mark and no signature;
-//! a crash after it may burn a slot. While a mark is open, a lock beside it refuses every other
-//! process.
+//! A reservation is returned only once the new mark is on disk: it is written next to the old one, synced and
+//! renamed, and the folder is synced. A crash before the rename leaves the old mark and no signature; a crash
+//! after it may burn a slot. While a mark is open, a lock file next to it keeps out every other process.
 //!
-//! A mark beside a key's file travels with it: it can be linked, copied, or put back from a backup.
-//! So there is a second one in a folder of the user, under the name of the key ([`KeyName`]), with a lock
-//! of its own. It is written after the first, so a crash leaves it behind and never before; a first
-//! one that lies behind it was not the last that was written, and gives out nothing.
+//! A mark next to a key's file travels with it: it can be linked, copied, or restored from a backup. So there is a
+//! second mark in a folder of the user, under the name of the key ([`KeyName`]), with its own lock. It is written
+//! after the first, so a crash can leave it behind the first but never ahead of it. A first mark that is behind
+//! the second was not the last one written, and gives out nothing.
 
 mod lock;
 mod marks;
@@ -30,21 +29,21 @@ use crate::durable::{move_into_place, write_beside};
 use lock::Lock;
 pub use marks::{KeyName, Marks, MarksError};
 
-/// Why there is no store.
+/// Why a store cannot be made or opened.
 #[derive(Debug, Error)]
 pub enum WatermarkError {
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("{path}: {error}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// Another process holds the store.
     #[error("{0} is in use by another process")]
     InUse(PathBuf),
-    /// There is a store already; it must not be replaced by an emptier one.
+    /// A store already exists and must not be replaced by an emptier one.
     #[error("{0} exists already")]
     Exists(PathBuf),
     /// The content is damaged.
@@ -55,29 +54,29 @@ pub enum WatermarkError {
         /// What is wrong.
         error: MarksError,
     },
-    /// The mark beside the key knows less than that of the user: it was put back, or is a copy.
+    /// The mark next to the key is behind the user's mark: it was restored from a backup, or is a copy.
     #[error("{path} was copied or put back: slot {next} is free in it, slot {known} in {state}")]
     Behind {
-        /// The file beside the key.
+        /// The file next to the key.
         path: PathBuf,
-        /// The least slot that is free in it.
+        /// The lowest free slot in it.
         next: Slot,
         /// The file in the user's folder.
         state: PathBuf,
-        /// The least slot that is free in that.
+        /// The lowest free slot in the user's file.
         known: Slot,
     },
-    /// The user's folder has no mark of the key: it comes from another machine or from a backup.
+    /// The user's folder has no mark of the key: the key comes from another host or from a backup.
     #[error("{path} is not known here: there is no {state}")]
     Unknown {
-        /// The file beside the key.
+        /// The file next to the key.
         path: PathBuf,
         /// The file that is missing.
         state: PathBuf,
     },
 }
 
-/// A file of marks that no other process uses.
+/// A file of marks, locked against other processes.
 struct Held {
     path: PathBuf,
     lock: Lock,
@@ -89,7 +88,7 @@ impl Held {
         Ok(Held { path, lock })
     }
 
-    /// The file of a key in the user's folder, which is made if it is not there.
+    /// The file of a key in the user's folder, created if it does not exist.
     fn in_state(folder: &Path, key: KeyName) -> Result<Held, WatermarkError> {
         let named = |error| io_error(folder, error);
         let mut builder = std::fs::DirBuilder::new();
@@ -101,7 +100,7 @@ impl Held {
         Held::of(folder.join(file_name(&key.name)))
     }
 
-    /// The marks of a file in the user's folder, if there are any.
+    /// The marks in a file of the user's folder, if there are any.
     fn find(&self, key: KeyName) -> Result<Option<Marks>, WatermarkError> {
         let before = self.path.with_file_name(file_name(&key.before));
         for path in [&self.path, &before] {
@@ -113,8 +112,8 @@ impl Held {
         Ok(None)
     }
 
-    /// Whoever removed the lock let another process in, whose marks must not be replaced by older
-    /// ones: so it is looked at directly before the rename.
+    /// If the lock file was removed, another process may have got in, and its marks must not be replaced by older
+    /// ones. So the lock is checked directly before the rename.
     fn write(&self, marks: &Marks) -> Result<(), WatermarkError> {
         let named = |error| io_error(&self.path, error);
         write_beside(&self.path, &marks.to_bytes()).map_err(named)?;
@@ -140,12 +139,11 @@ fn read(path: &Path, key: KeyName) -> Result<Marks, WatermarkError> {
     })
 }
 
-/// Begins the mark of a key in the user's folder, or raises it: the key signs nothing below `floor`
-/// and nothing below what is known, unless the mark is damaged. Returns the floor that holds.
-///
+/// Creates the mark of a key in the user's folder, or raises it: the key signs nothing below `floor`, nor below
+/// what is known unless the mark is damaged. Returns the resulting floor.
 /// # Errors
-/// [`WatermarkError`]; [`WatermarkError::Behind`] for a key that moved, unless `floor` is above the slot at
-/// which it did: where it signed since then is not known here.
+/// [`WatermarkError`]; [`WatermarkError::Behind`] for a key that moved, unless `floor` is above the slot at which
+/// it moved: where it has signed since then is not known here.
 pub fn raise_floor(
     state: &Path,
     key: impl Into<KeyName>,
@@ -174,16 +172,16 @@ pub fn raise_floor(
 /// A store of the marks of one key.
 pub struct FileWatermark {
     validator: Validator,
-    /// The one beside the key first, then that of the user.
+    /// The file next to the key first, then the one in the user's folder.
     files: Vec<Held>,
-    /// None after a write that failed: what is on the disk is not known then.
+    /// None after a failed write, because the state on disk is then unknown.
     marks: Mutex<Option<Marks>>,
 }
 
 impl FileWatermark {
-    /// Makes the file of a key that signs nothing below `floor`; a key that is restored from a backup
-    /// needs a floor above every slot it ever signed. Without a folder `state` the mark has no second
-    /// one, and can be copied: for keys that protect nothing.
+    /// Creates the file of a key that signs nothing below `floor`. A key restored from a backup needs a floor
+    /// above every slot it ever signed. Without a folder `state` there is no second mark, and the mark can be
+    /// copied: only for keys that protect nothing.
     ///
     /// # Errors
     /// [`WatermarkError`].
@@ -208,7 +206,7 @@ impl FileWatermark {
         FileWatermark::open(path, state, validator, key)
     }
 
-    /// Opens the file of a key, wherever links lead, and its second mark in the folder `state`.
+    /// Opens the file of a key, following links, and its second mark in the folder `state`.
     ///
     /// # Errors
     /// [`WatermarkError`].
@@ -223,7 +221,7 @@ impl FileWatermark {
         let held = Held::of(resolved)?;
         let mut marks = read(&held.path, key)?;
         let mut files = vec![held];
-        // A mark that is spent says all there is to say; the key may have another place here.
+        // A spent mark is final, and the key may have another file here.
         if let Some(folder) = state.filter(|_| !marks.are_spent()) {
             let held = Held::in_state(folder, key)?;
             marks = joined(&files[0].path, &marks, &held, key)?;
@@ -236,30 +234,30 @@ impl FileWatermark {
         })
     }
 
-    /// The file beside the key, without links.
+    /// The file next to the key, with links resolved.
     pub fn path(&self) -> &Path {
         &self.files[0].path
     }
 
-    /// The folders in which a reservation writes.
+    /// The folders to which a reservation writes.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().filter_map(|held| held.path.parent())
     }
 
-    /// The least slot that is free in a role; none if the store is of no use any more.
+    /// The lowest free slot of a role; none if the store is no longer usable.
     pub fn slot_next(&self, role: Role) -> Option<Slot> {
         let marks = self.marks.lock().ok()?;
         marks.as_ref().map(|marks| marks.slot_next(role))
     }
 
-    /// The least slot that is free in every role; none if the store is of no use any more.
+    /// The lowest slot that is free in every role; none if the store is no longer usable.
     pub fn floor(&self) -> Option<Slot> {
         let marks = self.marks.lock().ok()?;
         marks.as_ref().map(Marks::floor)
     }
 
-    /// Gives out nothing any more, in no role: the key moves to another file of this user. There it
-    /// signs nothing below `next`, nor below what is known here.
+    /// Stops giving out slots in any role: the key moves to another file of this user. There it signs nothing
+    /// below `next`, nor below what is known here.
     ///
     /// # Errors
     /// [`Refused::NotDurable`]: the files may or may not be retired. [`Refused::Unlocked`].
@@ -267,8 +265,8 @@ impl FileWatermark {
         self.spend(next, false)
     }
 
-    /// The same for a key that moves to where no file of this user is. Should it come back, it signs
-    /// nothing below `next`, nor below what is known here: the marks keep that.
+    /// The same for a key that moves to a location without a file of this user. Should it come back, it signs
+    /// nothing below `next`, nor below what is known here, because the marks keep that floor.
     ///
     /// # Errors
     /// Those of [`FileWatermark::retire`].
@@ -285,10 +283,10 @@ impl FileWatermark {
         self.write(&mut known, [spent, second])
     }
 
-    /// Writes marks, those beside the key first. Whoever takes the locks after that reads them.
+    /// Writes marks, those next to the key first. The next process to take the locks reads them.
     fn write(&self, known: &mut Option<Marks>, marks: [Marks; 2]) -> Result<(), Refused> {
         self.check_locks()?;
-        // While they are being written, the store is of no use: an error leaves it so.
+        // While they are being written, the store is unusable; an error leaves it so.
         *known = None;
         for (held, marks) in self.files.iter().zip(&marks) {
             held.write(marks).map_err(|error| match error {
@@ -301,7 +299,7 @@ impl FileWatermark {
         self.check_locks()
     }
 
-    /// Whether [`Watermark::reserve`] would refuse; nothing is given out.
+    /// Whether [`Watermark::reserve`] would refuse; gives out nothing.
     ///
     /// # Errors
     /// Those of [`Watermark::reserve`], except for a write that would fail.
@@ -319,7 +317,7 @@ impl FileWatermark {
         }
     }
 
-    /// The marks once a slot is given out; none if they stay, since the last one is given out again:
+    /// The marks after a slot is given out; none if they do not change because the last slot is given out again:
     /// the same message has the same signature.
     fn next(&self, marks: &Marks, slot: Slot, item: &SignItem) -> Result<Option<Marks>, Refused> {
         if item.validator != self.validator {
@@ -380,8 +378,8 @@ impl Watermark for FileWatermark {
     }
 }
 
-/// Compares the mark beside a key with that of the user, and brings the second up to the first: a
-/// crash may have come between both.
+/// Compares the mark next to a key with the user's mark, and brings the second up to the first, since a crash may
+/// have happened between the two writes.
 fn joined(path: &Path, marks: &Marks, state: &Held, key: KeyName) -> Result<Marks, WatermarkError> {
     let (path, file) = (path.to_owned(), state.path.clone());
     let Some(known) = state.find(key)? else {

@@ -1,4 +1,4 @@
-//! The cells of a group, being filled: every hash is that of a row of the relation, and its trace is kept.
+//! The cells of a group while it is filled: every hash is that of a row of the relation, and its trace is kept.
 
 use alphorn_exec::Exec;
 
@@ -6,7 +6,7 @@ use crate::field::Fp;
 use crate::poseidon::{RowTrace, WIDTH_16, WIDTH_24};
 use crate::relation::{Part, Relation, UNIT_ROWS};
 
-/// A cell of an instance of a group that is changed when it is filled.
+/// A cell of a group's instance that is changed while it is filled.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CellLie {
@@ -15,7 +15,7 @@ pub(crate) struct CellLie {
     pub(crate) delta: Fp,
 }
 
-/// A step of a chain: its chain and position, and what it begins from.
+/// A step of a chain: its chain and position, and where its input comes from.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) chain: usize,
@@ -24,7 +24,7 @@ pub(super) struct Step {
     pub(super) end: bool,
 }
 
-/// The steps that digits ask for, to position 7 of each chain.
+/// The steps required by digits, up to position 7 of each chain.
 pub(super) fn steps(digits: impl Iterator<Item = usize>) -> Vec<Step> {
     let of_chain = |(chain, digit): (usize, usize)| {
         (digit..7).map(move |position| Step {
@@ -44,7 +44,7 @@ pub(super) struct Cells<'a> {
     publics: &'a [Fp],
     lanes: usize,
     cells: Vec<Fp>,
-    /// The rows of each width, those that were permuted.
+    /// The rows of each width that have been permuted.
     traced: Vec<(Part, Vec<Option<RowTrace>>)>,
     #[cfg(test)]
     pub(super) lies: Vec<CellLie>,
@@ -87,7 +87,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Sets cells of a lane to values, by the number of each.
+    /// Sets cells of a lane to values, each by its index.
     pub(super) fn set_all(&mut self, lane: usize, values: &[Fp], cell: impl Fn(usize) -> usize) {
         for (x, value) in values.iter().enumerate() {
             self.set(cell(x), lane, *value);
@@ -106,7 +106,7 @@ impl<'a> Cells<'a> {
         std::array::from_fn(|x| self.get(cell(x), lane))
     }
 
-    /// Permutes a row, whose cells are set.
+    /// Permutes a row whose cells are set.
     fn permute(&mut self, number: usize) -> Option<&RowTrace> {
         let holds = |(part, _): &&mut (Part, _)| part.rows.contains(&number);
         let (part, rows) = self.traced.iter_mut().find(holds)?;
@@ -160,7 +160,7 @@ impl<'a> Cells<'a> {
             let left = |row: &usize| part.row_of_group(*row).is_some_and(|at| rows[at].is_none());
             part.rows.clone().filter(left)
         });
-        // What nobody asked for, permutations of zeros among it.
+        // Rows not requested so far, including permutations of zeros.
         for row in rows.collect::<Vec<usize>>() {
             self.permute(row);
         }

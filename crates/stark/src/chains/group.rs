@@ -1,4 +1,4 @@
-//! What the relations share: openings, and how groups of them are filled on all threads.
+//! The common part of the relations: openings, and filling groups of them on all threads.
 
 use alphorn_exec::Exec;
 
@@ -11,25 +11,25 @@ use crate::field::Fp;
 use crate::poseidon::RowTrace;
 use crate::proof::{Statements, Witness};
 
-/// An opening of one registry row at a slot: `D` field elements of a digest, `P` of a parameter, `R` of
+/// An opening of one registry row at a slot: `D` field elements per digest, `P` for the parameter, `R` for the
 /// randomness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyOpening<const D: usize, const P: usize, const R: usize> {
-    /// The row of the registry.
+    /// Index of the registry row.
     pub index: usize,
     /// Root of the tree.
     pub root: [Fp; D],
-    /// The key's parameter, which is in all hashes.
+    /// The key's parameter, which enters all hashes.
     pub parameter: [Fp; P],
     /// Randomness of the encoding.
     pub randomness: [Fp; R],
-    /// For each chain the digest at the message's digit.
+    /// For each chain, the digest at the message's digit.
     pub tips: Vec<[Fp; D]>,
     /// The siblings of the path, from the leaf.
     pub path: Vec<[Fp; D]>,
 }
 
-/// A group that was filled.
+/// A group that has been filled.
 pub(super) struct Filled<const D: usize> {
     /// The cells.
     pub(super) cells: Vec<Fp>,
@@ -41,10 +41,10 @@ pub(super) struct Filled<const D: usize> {
     pub(super) coded: Vec<bool>,
 }
 
-/// What openings are in the relation.
+/// The representation of openings in the relation.
 #[derive(Clone)]
 pub struct Opened {
-    /// The witness. Openings that do not hold have one too: what is proved from it is refused.
+    /// The witness. Openings that do not hold have one too, but a proof made from it is rejected.
     pub witness: Witness,
     /// Whether each opening holds: its message has a code, and it leads to its root.
     pub holds: Vec<bool>,
@@ -57,8 +57,8 @@ pub(super) struct Filling<'a> {
     pub(super) coded: Vec<bool>,
 }
 
-/// A relation of chains whose groups can be filled: it says where cells are and how it hashes, what is
-/// provided walks the chains and shares the groups out to threads.
+/// A relation of chains whose groups can be filled. It defines where cells are and how it hashes; the provided
+/// methods walk the chains and distribute the groups to threads.
 pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statements {
     /// Where cells and rows are.
     fn at(&self) -> &OpeningLayout;
@@ -71,7 +71,8 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
     fn randomness(&self, x: usize) -> usize;
     fn end(&self, chain: usize, x: usize) -> usize;
 
-    /// Sets what the row of step t has beside the digest: its place, and what follows from the place.
+    /// Sets the columns of step t's row other than the digest: its place, and the values that follow from the
+    /// place.
     fn set_place(&self, cells: &mut Cells<'_>, lane: usize, t: usize, step: Step);
 
     /// Hashes message and randomness to digits.
@@ -85,7 +86,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
         openings: &[&KeyOpening<D, P, R>],
     ) -> Vec<[Fp; D]>;
 
-    /// Sets what openings give.
+    /// Sets the cells given by openings.
     fn set_given(&self, cells: &mut Cells<'_>, openings: &[&KeyOpening<D, P, R>]) {
         let at = self.at();
         for (lane, opening) in openings.iter().enumerate() {
@@ -99,15 +100,15 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
         }
     }
 
-    /// Walks all chains to their ends. The rows of steps are filled in order of the chains, whatever digits
-    /// a lane has: only their number is the relation's, which is what enforces the sum of the digits.
+    /// Walks all chains to their ends. The rows of steps are filled in the order of the chains, whatever digits a
+    /// lane has: the relation fixes only their number, which is what enforces the sum of the digits.
     fn walk(&self, filling: &mut Filling<'_>) {
         let Filling { cells, coded } = filling;
         let (at, chains, rows) = (self.at(), self.at().chains(), self.steps());
         let mut asked = Vec::with_capacity(cells.lanes());
         for (lane, coded) in coded.iter_mut().enumerate() {
             for i in 0..chains {
-                // The end of a chain that is not walked; the others come below.
+                // The end of a chain without steps; the other ends are set below.
                 let tip: [Fp; D] = cells.get_all(lane, |x| at.tip(i, x));
                 cells.set_all(lane, &tip, |x| self.end(i, x));
             }
@@ -119,7 +120,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
         let mut digests = vec![[Fp::ZERO; D]; cells.lanes()];
         for t in 0..rows {
             for (lane, steps) in asked.iter().enumerate() {
-                // Too few steps: rows of zeros, which nothing asks for.
+                // Too few steps: the remaining rows are zeros, which nothing requires.
                 let Some(step) = steps.get(t) else { continue };
                 if step.tip {
                     digests[lane] = cells.get_all(lane, |x| at.tip(step.chain, x));
@@ -192,7 +193,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
         Ok(roots.take(openings.len()).collect())
     }
 
-    /// All groups, the last one filled up with the first opening.
+    /// Fills all groups, with the last one padded by the first opening.
     fn fill_all(
         &self,
         exec: Exec<'_>,
@@ -229,7 +230,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
         })
     }
 
-    /// One group whose cells are changed as they are filled; what depends on them follows.
+    /// One group whose cells are changed as they are filled; everything that depends on them follows.
     #[cfg(test)]
     fn fill_lying(
         &self,

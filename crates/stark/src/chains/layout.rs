@@ -1,4 +1,4 @@
-//! Where everything of an opening lies: cells, rows, bus positions, public values.
+//! Layout of an opening: cells, rows, bus positions, public values.
 
 use super::opening_layout::{OpeningLayout, Sizes};
 use super::{HALF, LIMB_DIGITS, LIMBS, RANDOMNESS, kind};
@@ -12,13 +12,13 @@ use crate::relation::{
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Tells sets apart in the transcript.
+    /// Distinguishes sets in the transcript.
     pub id: u32,
-    /// v: chains, an even number up to 64.
+    /// v, the number of chains: an even number up to 64.
     pub chains: usize,
-    /// Chain steps of an opening: 7·v less the target sum of the digits.
+    /// Number of chain steps in an opening: 7·v minus the target sum of the digits.
     pub steps: usize,
-    /// Levels of the tree, up to 32.
+    /// Number of levels of the tree, up to 32.
     pub levels: usize,
     /// Sizes of the cubes.
     pub(crate) shape: Shape,
@@ -42,14 +42,14 @@ impl Parameters {
     };
 }
 
-/// Columns of a chain row: digest, place, cubes.
+/// Number of columns of a chain row: digest, place, cubes.
 const CHAIN_COLUMNS: usize = HALF + 1 + ROW_CUBES;
-/// Columns of a tree row: left, right, cubes.
+/// Number of columns of a tree row: left, right, cubes.
 const NODE_COLUMNS: usize = 2 * HALF + ROW_CUBES;
-/// Columns of a row of sponge or encoding: all inputs, cubes.
+/// Number of columns of a sponge or encoding row: all inputs, cubes.
 const SPONGE_COLUMNS: usize = 2 * DIGEST + ROW_CUBES;
 
-/// Positions of a digit on its chain.
+/// Number of positions of a digest on its chain.
 const BASE: u32 = 8;
 
 /// First public values: slot low, slot high·2^10, message, tweaks of leaf and encoding.
@@ -57,10 +57,10 @@ const MESSAGE_AT: usize = 2;
 const LEAF_TWEAK_AT: usize = MESSAGE_AT + DIGEST;
 const ENCODING_TWEAK_AT: usize = LEAF_TWEAK_AT + 2;
 const LEVELS_AT: usize = ENCODING_TWEAK_AT + 2;
-/// Public values of a level: its tweak, its bit of the slot, and the bit's opposite.
+/// Number of public values of a level: its tweak, its bit of the slot, and the complement of the bit.
 const LEVEL_VALUES: usize = 4;
 
-/// A relation of openings, and where its parts lie.
+/// A relation of openings, and the layout of its parts.
 #[derive(Clone, Debug)]
 pub struct Chains {
     parameters: Parameters,
@@ -130,7 +130,7 @@ impl Chains {
         &mut self.relation
     }
 
-    /// The cell of end x of a chain: an input of the sponge.
+    /// The cell of element x of a chain's end: an input of the sponge.
     pub(crate) fn end(&self, chain: usize, x: usize) -> usize {
         self.at
             .sponge(DIGEST + HALF * (chain % 2) + x, 1 + chain / 2)
@@ -141,7 +141,7 @@ impl Chains {
         self.parameters.chains / 2
     }
 
-    /// The node that the path passes at a level: left or right by the slot's bit.
+    /// The node on the path at a level: left or right by the slot's bit.
     fn current(&self, level: usize, x: usize) -> Form {
         let bit = LEVELS_AT + LEVEL_VALUES * level + 2;
         let left = Form::cell(self.at.node(x, level)).times_public(bit + 1);

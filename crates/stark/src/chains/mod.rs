@@ -1,13 +1,12 @@
-//! The relation of one-time keys: chains of hashes that end in the leaf of a tree, whose root is in
-//! a registry.
+//! The relation of one-time keys: chains of hashes that end in the leaf of a tree whose root is in a registry.
 //!
-//! An instance is an *opening* at the slot of the statement. A message and randomness are hashed to
-//! 64 digits of base 8 and eight quotients; each of the first v digits says where on its chain
-//! of eight positions the given *tip* lies. All chains are walked to their ends, the ends are
-//! hashed to a leaf, the leaf to a root. Root and parameter are a row of the registry.
+//! An instance is an *opening* at the slot of the statement. A message and randomness are hashed to 64 digits of
+//! base 8 and eight quotients. Each of the first v digits gives the position of the given *tip* on its chain of
+//! eight positions. All chains are walked to their ends, the ends are hashed to a leaf, and the leaf to a root.
+//! Root and parameter are a row of the registry.
 //!
-//! The hashes are those of the compact set of `alphorn-xmss`: one compression of width 16 for
-//! everything, told apart by tweaks (types: chain 0, leaf 1, node 2, encoding 3).
+//! The hashes are those of the compact set of `alphorn-xmss`: one compression of width 16 for everything, with
+//! tweaks to distinguish its uses (types: chain 0, leaf 1, node 2, encoding 3).
 //!
 //! A chain step is a row at *place* q = 8·chain + position. Rows take (instance, q, digest) off the bus
 //! and put (instance, q + 1, next digest) on it; tips are put on at 8i + digit, ends taken off at
@@ -27,16 +26,16 @@ pub use fill::Opening;
 pub use group::{KeyOpening, Opened};
 pub use layout::{Chains, Parameters};
 
-/// Field elements of a digest on a chain or in the tree, of a parameter, of a root.
+/// Number of field elements in a digest on a chain or in the tree, in a parameter, and in a root.
 pub const HALF: usize = 4;
 
-/// Field elements of an encoding's randomness.
+/// Number of field elements in an encoding's randomness.
 pub(crate) const RANDOMNESS: usize = 6;
 
-/// Elements of the encoding's hash, each eight digits and a quotient.
+/// Number of elements in the encoding's hash, each with eight digits and a quotient.
 pub(crate) const LIMBS: usize = 8;
 
-/// Digits of an element.
+/// Number of digits in an element.
 pub(crate) const LIMB_DIGITS: usize = 8;
 
 /// Kinds of tuples on the bus.

@@ -1,24 +1,25 @@
-//! Where an opening has its cells and rows: the same order in every relation of chains.
+//! Layout of an opening's cells and rows: the same order in every relation of chains.
 
 use crate::relation::UNIT_ROWS;
 
-/// What the three kinds of rows are: chain steps, nodes of the tree, calls of the sponge.
+/// The sizes of the three kinds of rows: chain steps, nodes of the tree, calls of the sponge.
 pub(super) struct Sizes {
-    /// Field elements of a digest, and of a parameter.
+    /// Number of field elements in a digest, and in a parameter.
     pub(super) digest: usize,
     pub(super) parameter: usize,
     pub(super) chains: usize,
-    /// Digits that have a cell, those that no chain has among them, and limbs that they come from.
+    /// Number of digits that have a cell, including those that belong to no chain, and of the limbs they come
+    /// from.
     pub(super) digits: usize,
     pub(super) limbs: usize,
-    /// Rows of each kind, and cells that a row has.
+    /// Number of rows of each kind, and of columns of cells that a row has.
     pub(super) rows: [usize; 3],
     pub(super) columns: [usize; 3],
     /// The first row of the tree's permutations.
     pub(super) node_row: usize,
 }
 
-/// The cells of an opening: a column of each kind of rows after the other, then what is in no row.
+/// The cells of an opening: for each kind of rows one column after the other, then the cells that are in no row.
 #[derive(Clone, Debug)]
 pub(crate) struct OpeningLayout {
     digest: usize,
@@ -26,14 +27,14 @@ pub(crate) struct OpeningLayout {
     chains: usize,
     digits: usize,
     limbs: usize,
-    /// First cells of each kind of rows, and rows that a column of it has.
+    /// First cells of each kind of rows, and the number of rows in a column of it.
     first: [usize; 3],
     column: [usize; 3],
     node_row: usize,
     sponge_row: usize,
     /// Cells that no row needs, in the order tips, digits, limbs, root, parameter, index.
     free: Vec<usize>,
-    /// The number after the last cell.
+    /// One past the last cell.
     pub(super) end: usize,
 }
 
@@ -49,7 +50,7 @@ impl OpeningLayout {
         let free = sizes.digest * sizes.chains
             + (sizes.digits + sizes.limbs)
             + (sizes.digest + sizes.parameter + 1);
-        // A column of chain steps is filled up to a power of two: what fills it up is used first.
+        // A column of chain steps is padded to a power of two; the padding is used first.
         let [steps, levels, _] = sizes.rows;
         let unused = (0..sizes.columns[0])
             .flat_map(|c| (steps..column[0]).map(move |row| c * column[0] + row));
@@ -70,17 +71,17 @@ impl OpeningLayout {
         }
     }
 
-    /// Chains, and rows of chain steps in a column.
+    /// Number of chains, and number of rows in a column of chain steps.
     pub(super) fn chains(&self) -> usize {
         self.chains
     }
 
-    /// Rows that a column of chain steps, of nodes and of the sponge has.
+    /// Number of rows in a column of chain steps, of nodes and of the sponge.
     pub(super) fn column(&self) -> [usize; 3] {
         self.column
     }
 
-    /// Column of chain row t: the digest, what its place needs, then cubes.
+    /// Column of chain row t: the digest, the values for its place, then cubes.
     pub(crate) fn step(&self, column: usize, t: usize) -> usize {
         self.first[0] + column * self.column[0] + t
     }
@@ -103,7 +104,7 @@ impl OpeningLayout {
         self.free[self.digest * self.chains + i]
     }
 
-    /// What is left of a limb beside its digits: a quotient or a remainder below 127.
+    /// The remainder of a limb after its digits: a quotient or a remainder below 127.
     pub(crate) fn limb(&self, limb: usize) -> usize {
         self.digit(self.digits + limb)
     }
@@ -116,7 +117,7 @@ impl OpeningLayout {
         self.root(self.digest + x)
     }
 
-    /// The number of the registry's row.
+    /// The index of the registry's row.
     pub(crate) fn index(&self) -> usize {
         self.parameter(self.parameter)
     }

@@ -1,4 +1,4 @@
-//! Openings made up for tests: their keys need no key generation.
+//! Openings constructed for tests; their keys need no key generation.
 
 use alphorn_exec::{Backend, Exec};
 
@@ -24,7 +24,7 @@ fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
     std::array::from_fn(|i| states[0][i])
 }
 
-/// Four chains, two levels, four instances a group, at most two groups.
+/// Four chains, two levels, four instances per group, at most two groups.
 pub(crate) const MINI: Parameters = Parameters {
     id: 1,
     chains: 4,
@@ -65,7 +65,7 @@ fn digits(chains: &Chains, slot: u32, message: &[Fp], opening: &Opening) -> Opti
     (!lanes.contains(&(P - 1))).then(|| (0..64).map(digit).collect())
 }
 
-/// A random opening whose digits ask for `steps` steps, with the root that it leads to.
+/// A random opening whose digits require `steps` steps, with the root that it leads to.
 pub(crate) fn opening(
     chains: &Chains,
     slot: u32,
@@ -105,7 +105,7 @@ pub(crate) fn key(opening: &Opening) -> [Fp; DIGEST] {
     })
 }
 
-/// Openings, their registry with a key more, and the statement that all of them are there.
+/// Openings, their registry with one additional key, and the statement that all of them are present.
 #[derive(Clone)]
 pub(crate) struct Example {
     pub(crate) chains: Chains,
@@ -153,8 +153,7 @@ impl Example {
     }
 }
 
-/// An opening whose digits miss the target sum may lead to its root all the same: whoever has the key can
-/// make one.
+/// An opening whose digits miss the target sum may still lead to its root: the owner of the key can make one.
 #[test]
 fn openings_without_a_code_or_to_another_root_do_not_hold() {
     let example = Example::new(MINI, 5, 3);
@@ -234,7 +233,7 @@ fn the_compact_set_has_the_layout_of_the_specification() {
     );
 }
 
-/// Every cell that some part of the relation reads, in no order.
+/// Every cell that some part of the relation reads.
 fn cells_read(chains: &Chains) -> Vec<bool> {
     let relation = chains.relation();
     let mut read = vec![false; relation.cells];
@@ -255,14 +254,14 @@ fn cells_read(chains: &Chains) -> Vec<bool> {
     read
 }
 
-/// No two parts share a cell, and the cells that nobody reads are as many as the layout leaves.
+/// No two parts share a cell, and the number of unread cells is what the layout leaves over.
 #[test]
 fn cells_that_nobody_reads_are_the_spare_ones() {
     let chains = Chains::new(Parameters::COMPACT);
     let unread = cells_read(&chains).iter().filter(|read| !**read).count();
-    // Unused chain rows less tips, digits, quotients, key and index; tree rows are all used.
+    // Unused chain rows minus tips, digits, quotients, key and index; tree rows are all used.
     let chain_rows = 18 * 24 - (42 * 4 + 64 + 8 + 8 + 1);
-    // Sponge: rows 24 to 31, the inputs of row 0, eight and ten of those of the encoding.
+    // Sponge: rows 24 to 31, the inputs of row 0, and eight and ten of the encoding's inputs.
     let sponge = 8 * 35 + 16 + 10 + 8;
     assert_eq!(unread, 64 + chain_rows + sponge);
 }

@@ -1,4 +1,4 @@
-//! How nodes depend on cells, and the rows that follow.
+//! How nodes depend on cells, and the resulting rows.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use crate::arith::DIGEST;
 use crate::extension::{DEGREE, Ext};
 use crate::poseidon::WIDTH_16;
 
-/// A sum of more terms than this is written out, so that no form is walked through too often.
+/// A sum of more terms than this is expanded, so that no form is traversed too often.
 const TERMS_MAX: u32 = 384;
 
-/// Where cells of a circuit lie.
+/// Layout of a circuit's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// All cells.
+    /// Number of all cells.
     pub(crate) cells: usize,
-    /// The cell that is one.
+    /// The cell that holds one.
     pub(crate) one: usize,
     /// The first cell that is free for variables.
     pub(crate) free: usize,
-    /// Permutations that there is room for.
+    /// Maximum number of permutations.
     pub(crate) permutations: usize,
-    /// Rows that there is room for.
+    /// Maximum number of rows.
     pub(crate) rows: usize,
     /// A linear form with more cells than this becomes a variable when it is used.
     pub(crate) form_max: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Layout {
 /// How a node depends on cells.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
-    /// Not at all.
+    /// It does not depend on cells.
     Constant(Ext),
     /// It is a cell.
     Cell(u32),
@@ -47,7 +47,7 @@ pub(super) enum Node {
     Scale(Id, Ext),
     /// A linear form, ascending in cells.
     Form(Vec<(u32, Ext)>),
-    /// What is of use in its own lane only.
+    /// A node that can be used in its own lane only.
     Hidden,
 }
 
@@ -81,28 +81,28 @@ pub(crate) struct Rows {
     pub(crate) products: [Vec<Entry>; 3],
 }
 
-/// What was built.
+/// The built circuit.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) layout: Layout,
     pub(crate) places: Vec<Place>,
-    /// What is in no lane.
+    /// The rows that are in no lane.
     pub(crate) rows: Rows,
     pub(crate) sections: Vec<Section>,
-    /// Where the permutations of a run are, in its order.
+    /// Positions of the permutations of a run, in its order.
     pub(crate) permuted: Vec<u32>,
-    /// The cell after the last one that is used.
+    /// One past the last used cell.
     pub(crate) end: usize,
 }
 
-/// A circuit that is being built.
+/// A circuit being built.
 #[derive(Debug)]
 pub(super) struct Build {
     layout: Layout,
     nodes: Vec<Node>,
     /// Whether a node is a base element.
     base: Vec<bool>,
-    /// An upper bound of the terms that a node has.
+    /// An upper bound of the number of terms of a node.
     sizes: Vec<u32>,
     places: Vec<Place>,
     rows: Rows,
@@ -110,7 +110,7 @@ pub(super) struct Build {
     products: usize,
     end: usize,
     lanes: Lanes,
-    /// The permutations in the order of a run: of which section and lane, and their number there.
+    /// The permutations in the order of a run: section and lane, and their number there.
     order: Vec<(Option<(usize, usize)>, usize)>,
 }
 
@@ -170,7 +170,7 @@ impl Build {
         self.base[id as usize]
     }
 
-    /// The constant that a node is.
+    /// The constant value of a node.
     pub(super) fn constant(&self, id: Id) -> Option<Ext> {
         match self.node(id) {
             Node::Constant(value) => Some(*value),
@@ -178,7 +178,7 @@ impl Build {
         }
     }
 
-    /// The same node again.
+    /// A copy of the node, and whether it is a base element.
     pub(super) fn same(&self, id: Id) -> (Node, bool) {
         (self.node(id).clone(), self.is_base(id))
     }
@@ -198,7 +198,7 @@ impl Build {
         first
     }
 
-    /// Says which node a cell has the value of.
+    /// Records which node's value a cell holds.
     pub(super) fn place(&mut self, cell: usize, node: Id, component: usize) {
         self.places.push(Place {
             cell: cell as u32,
@@ -212,7 +212,7 @@ impl Build {
         let mut form: BTreeMap<u32, Ext> = BTreeMap::new();
         let mut rest = vec![(id, Ext::ONE)];
         while let Some((id, factor)) = rest.pop() {
-            // Cells of a lane stand for those of all lanes, so only what is in the lane may have them.
+            // Cells of a lane represent those of all lanes, so only forms in the lane may contain them.
             let of_lane = self.lanes.has(id);
             let mut add = |cell: u32, x: Ext| {
                 assert!(
@@ -254,7 +254,7 @@ impl Build {
         if form.len() <= self.layout.form_max {
             return form;
         }
-        // What all lanes share becomes a variable of no lane.
+        // A form that all lanes share becomes a variable outside lanes.
         let paused = self.lanes.pause_for(id);
         let node = match self.is_base(id) {
             true => Node::Cell(self.new_cells(id, 1)),
@@ -268,7 +268,7 @@ impl Build {
         variable
     }
 
-    /// Demands left·right = out, or 0.
+    /// Asserts left·right = out, or 0.
     pub(super) fn product(&mut self, left: Id, right: Id, out: Option<Id>) {
         let forms = [self.used(left), self.used(right)];
         let out = out.map_or(Vec::new(), |id| self.used(id));
@@ -323,19 +323,20 @@ impl Build {
         }
     }
 
-    /// Begins to record the first of so many lanes.
+    /// Begins recording the first of this many lanes.
     pub(super) fn begin_lanes(&mut self, lanes: usize) {
         self.lanes.begin(lanes, self.nodes.len() as Id);
     }
 
-    /// Demands that the cell of a node of a lane be, in each lane, the value of a node that is in none.
+    /// Asserts that the cell of a lane's node equals, in each lane, the value of a node outside lanes.
     pub(super) fn copy(&mut self, cell: Id, from: Vec<Id>) {
         if let Node::Cell(cell) = self.node(cell) {
             self.lanes.copied.push(Copied { cell: *cell, from });
         }
     }
 
-    /// Ends the first lane, which has these results: the others are as it is. Returns the nodes of a lane.
+    /// Ends the first lane, which has these results; the others are copies of it. Returns the number of nodes in a
+    /// lane.
     pub(super) fn end_lanes(&mut self, results: &[Id]) -> usize {
         // A long result becomes a variable here, in its lane.
         let results = results.iter().map(|id| (*id, self.used(*id)));
@@ -370,7 +371,7 @@ impl Build {
         nodes
     }
 
-    /// The entries for permutations that nothing uses: they permute zeros, and their outputs are constants.
+    /// The entries for unused permutations: they permute zeros, and their outputs are constants.
     fn unused(&self, first: usize) -> impl Iterator<Item = Entry> {
         let rest = &crate::poseidon::Kind::Own.permutation().rest;
         let rest = &rest.states[crate::poseidon::STATES - 1];
@@ -386,7 +387,7 @@ impl Build {
 
     pub(super) fn finish(mut self) -> Plan {
         let layout = self.layout;
-        // Sections come first, so that vectors which go beyond a section's end stay within the cells and rows.
+        // Sections come first, so that vectors reaching beyond a section's end stay within the cells and rows.
         let [cells, rows, permutations] = self.lanes.lay_out(layout.free);
         let (sections, shift) = (&self.lanes.sections, (cells - layout.free) as u32);
         let own = |cell: u32| match cell as usize >= layout.free && cell & IN_LANE == 0 {

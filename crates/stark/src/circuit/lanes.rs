@@ -1,9 +1,9 @@
-//! What a circuit does alike for many things, such as the rows that a verifier opens: in *lanes*.
+//! The parts of a circuit that are repeated, such as for the rows that a verifier opens: in *lanes*.
 //!
-//! The first lane is recorded, and the others are copies of it. Cell c of lane l, of n, lies at
-//! first + c·n + l, and so do permutations and rows: the cells that one row of each lane has are next to each
-//! other, and vectors multiply them. A lane uses what all lanes share, cells of its own, and those of the same
-//! lane of other sections with as many lanes.
+//! The first lane is recorded, and the others are copies of it. Cell c of lane l, of n, lies at first + c·n + l,
+//! and so do permutations and rows: the cells of one row in each lane are next to each other, and are multiplied
+//! with vectors. A lane uses what all lanes share, cells of its own, and those of the same lane in other sections
+//! with the same number of lanes.
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ use super::{Id, Recorder, Wire};
 use crate::arith::OfLane;
 use crate::error::VerifyError;
 
-/// Set in the number of a cell of a lane; then come the lane and the number among the cells of one lane.
+/// Set in the number of a lane's cell; the lane and the number among the cells of one lane follow.
 pub(crate) const IN_LANE: u32 = 1 << 31;
 
-/// Bits of the number of a cell among those of a lane.
+/// Number of bits for the number of a cell within a lane.
 const NUMBER_BITS: u32 = 20;
 
-/// Rows, permutations and cells of many lanes: those of the first, and where they are.
+/// Rows, permutations and cells of many lanes: those of the first lane, and their positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) lanes: usize,
-    /// Rows of the first lane, by their places; that of another lane is as much further. So are
-    /// cells whose numbers have [`IN_LANE`]: see [`place`].
+    /// Rows of the first lane, by position; the position of lane l is l further. The same holds for cells whose
+    /// numbers have [`IN_LANE`]: see [`place`].
     pub(crate) rows: Rows,
     pub(super) products: usize,
     pub(super) permutations: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Section {
     pub(super) first_permutation: usize,
 }
 
-/// A cell of a lane that has in each lane the value of another node.
+/// A cell of a lane that holds, in each lane, the value of another node.
 #[derive(Debug)]
 pub(super) struct Copied {
     pub(super) cell: u32,
@@ -51,11 +51,11 @@ pub(super) struct Lanes {
     pub(super) sections: Vec<Section>,
     /// Whether the last one is being recorded.
     open: bool,
-    /// Copies to be demanded when it is closed.
+    /// Copies to be asserted when it is closed.
     pub(super) copied: Vec<Copied>,
 }
 
-/// The cell of another lane that a cell of the first lane stands for; the same if it is in no lane.
+/// The cell of another lane that corresponds to a cell of the first lane; the same cell if it is in no lane.
 pub(super) fn in_lane(cell: u32, lane: usize) -> u32 {
     match cell & IN_LANE {
         0 => cell,
@@ -63,7 +63,7 @@ pub(super) fn in_lane(cell: u32, lane: usize) -> u32 {
     }
 }
 
-/// Where a cell is, in a lane or not.
+/// The position of a cell, in a lane or not.
 pub(crate) fn place(sections: &[Section], cell: u32) -> u32 {
     if cell & IN_LANE == 0 {
         return cell;
@@ -78,7 +78,7 @@ pub(crate) fn place(sections: &[Section], cell: u32) -> u32 {
 }
 
 impl Lanes {
-    /// Begins a section of so many lanes, with this node.
+    /// Begins a section of this many lanes, at this node.
     pub(super) fn begin(&mut self, lanes: usize, node: Id) {
         assert!(!self.open, "no lanes within lanes");
         assert!(lanes < 1 << (31 - NUMBER_BITS), "{lanes} lanes");
@@ -97,7 +97,7 @@ impl Lanes {
         self.open = true;
     }
 
-    /// Ends the section that is open before this node; returns its number, its first node and its lanes.
+    /// Ends the open section before this node; returns its number, its first node and its number of lanes.
     pub(super) fn end(&mut self, node: Id) -> (usize, Id, usize) {
         self.open = false;
         let number = self.sections.len() - 1;
@@ -116,7 +116,7 @@ impl Lanes {
         self.open.then(|| self.sections.len() - 1)
     }
 
-    /// New cells of the lane that is being recorded.
+    /// New cells of the lane being recorded.
     pub(super) fn new_cells(&mut self, count: usize) -> Option<u32> {
         let numbers = &mut self.open()?.numbers;
         let first = numbers.end;
@@ -125,8 +125,8 @@ impl Lanes {
         Some(IN_LANE | first)
     }
 
-    /// Whether a node may have cells of the first lane: while one is recorded, only if it is in it, or in one
-    /// of another section with as many.
+    /// Whether a node may have cells of the first lane. While a lane is recorded, only nodes in it, or in a lane
+    /// of another section with as many lanes, may.
     pub(super) fn has(&self, id: Id) -> bool {
         let Some(last) = self.sections.last().filter(|_| self.open) else {
             return true;
@@ -135,7 +135,7 @@ impl Lanes {
         alike.any(|section| section.nodes.contains(&id))
     }
 
-    /// Stops recording a lane if a node is not in it; returns whether it did.
+    /// Pauses recording a lane if a node is not in it; returns whether it did.
     pub(super) fn pause_for(&mut self, id: Id) -> bool {
         let Some(last) = self.sections.last().filter(|_| self.open) else {
             return false;
@@ -146,12 +146,12 @@ impl Lanes {
         paused
     }
 
-    /// Goes on with a lane that was left.
+    /// Resumes a paused lane.
     pub(super) fn resume(&mut self, paused: bool) {
         self.open |= paused;
     }
 
-    /// Lays all sections out, one after the other; returns the first cell, row and permutation after them.
+    /// Lays out all sections, one after the other; returns the first cell, row and permutation after them.
     pub(super) fn lay_out(&mut self, first_cell: usize) -> [usize; 3] {
         let mut next = [first_cell, 0, 0];
         for section in &mut self.sections {
@@ -172,7 +172,7 @@ impl Lanes {
 }
 
 impl Section {
-    /// Numbers the rows of the first lane by their places, and moves the cells that are in no lane.
+    /// Numbers the rows of the first lane by position, and moves the cells that are in no lane.
     pub(super) fn finish(&mut self, layout: &Layout, own: impl Fn(u32) -> u32) {
         let lanes = self.lanes as u32;
         let (row, permutation) = (self.first_row as u32, self.first_permutation as u32);
@@ -195,7 +195,7 @@ impl Section {
 }
 
 impl<'a> Recorder<'a> {
-    /// Records lanes: all of them, or when a circuit is built the first, of which the others are copies.
+    /// Records lanes: all of them or, when a circuit is built, the first, of which the others are copies.
     pub(super) fn lanes(
         &mut self,
         lanes: usize,
@@ -219,7 +219,7 @@ impl<'a> Recorder<'a> {
 
 #[cfg(test)]
 impl Plan {
-    /// The matrices with all lanes written out.
+    /// The matrices with all lanes expanded.
     pub(crate) fn written_out(&self) -> Rows {
         let of_matrix = |of: &dyn Fn(&Rows) -> &Vec<Entry>| {
             let mut entries = of(&self.rows).clone();

@@ -1,11 +1,11 @@
 //! A verifier as a static circuit: rows, permutations and cells.
 //!
-//! [`Recorder`] is an [`Arith`]: a verifier that runs on it computes with values as it would natively,
-//! and each call leaves a node. When a [`Circuit`] is *built*, a node also says how it depends on
-//! *cells*, base elements of a witness, and whatever is not linear becomes a row (A·z)(B·z) = C·z over the
-//! extension, or a permutation whose inputs are linear in the cells. Which cell has the value of which node is
-//! part of what is built ([`Plan`]); so a *run* needs nothing but the values of the nodes, in order. Since
-//! a verifier never branches on a value, the nodes of all runs correspond.
+//! [`Recorder`] is an [`Arith`]: a verifier that runs on it computes with values as it would natively, and each
+//! call leaves a node. When a [`Circuit`] is *built*, a node also records how it depends on *cells*, base elements
+//! of a witness. Everything nonlinear becomes a row (A·z)(B·z) = C·z over the extension, or a permutation whose
+//! inputs are linear in the cells. The mapping of cells to nodes is part of the result ([`Plan`]), so a *run*
+//! needs only the values of the nodes, in order. Since a verifier never branches on a value, the nodes of all runs
+//! correspond.
 //!
 //! A row is over the extension and cells are base elements: a variable of the extension is
 //! Σ_t X^t·cell_t, and one row can carry five base products with a common factor.
@@ -31,7 +31,7 @@ use build::{Build, Node};
 /// The number of a node.
 type Id = u32;
 
-/// What a run leaves: the value of each node, and the inputs of each permutation.
+/// The result of a run: the value of each node, and the inputs of each permutation.
 #[derive(Debug, Default)]
 struct Inner {
     values: Vec<Ext>,
@@ -53,7 +53,7 @@ impl Circuit {
         }
     }
 
-    /// A run that says what the circuit is; the values do not matter, nothing is refused.
+    /// A run that builds the circuit; the values do not matter, and nothing is rejected.
     pub(crate) fn building(layout: Layout) -> Circuit {
         let inner = Inner {
             build: Some(Build::new(layout)),
@@ -69,16 +69,16 @@ impl Circuit {
         self.inner.borrow().build.is_some()
     }
 
-    /// What was built.
+    /// The built circuit.
     ///
     /// # Panics
-    /// If the circuit was run only.
+    /// If the circuit was only run.
     pub(crate) fn plan(self) -> Plan {
         let build = self.inner.into_inner().build;
         build.expect("a circuit that is being built").finish()
     }
 
-    /// What was computed: cells by a plan, and the inputs of the permutations.
+    /// The computed values: cells by a plan, and the inputs of the permutations.
     pub(crate) fn witness(self, plan: &Plan) -> (Vec<Fp>, Vec<[Fp; WIDTH_16]>) {
         let inner = self.inner.into_inner();
         let mut cells = vec![Fp::ZERO; plan.layout.cells];
@@ -92,14 +92,14 @@ impl Circuit {
         (cells, permuted)
     }
 
-    /// Begins to record the first of so many lanes of a circuit that is being built.
+    /// Begins recording the first of this many lanes of a circuit being built.
     fn begin_lanes(&self, lanes: usize) {
         if let Some(build) = &mut self.inner.borrow_mut().build {
             build.begin_lanes(lanes);
         }
     }
 
-    /// Ends it: see [`Build::end_lanes`].
+    /// Ends the lane: see [`Build::end_lanes`].
     fn end_lanes(&self, lanes: usize, results: &[Id]) -> usize {
         let mut inner = self.inner.borrow_mut();
         let Inner { values, build, .. } = &mut *inner;
@@ -108,7 +108,7 @@ impl Circuit {
         nodes
     }
 
-    /// Demands that a new cell of a lane be, in each lane, another node.
+    /// Asserts that a new cell of a lane equals, in each lane, another node.
     fn copy(&self, cell: Id, from: Vec<Id>) {
         if let Some(build) = &mut self.inner.borrow_mut().build {
             build.copy(cell, from);
@@ -160,7 +160,7 @@ impl Circuit {
         self.wire(self.push(Ext::from(value), node))
     }
 
-    /// Demands left·right = out.
+    /// Asserts left·right = out.
     fn row(&self, left: Id, right: Id, out: Option<Id>) {
         if let Some(build) = &mut self.inner.borrow_mut().build {
             build.product(left, right, out);

@@ -1,4 +1,4 @@
-//! The arithmetic that records.
+//! The recording arithmetic.
 
 use std::ops::{Add, Mul, Sub};
 
@@ -10,10 +10,10 @@ use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::merkle::{Digest, Opened};
 
-/// Bits of the modulus.
+/// Number of bits of the modulus.
 const BITS: usize = 31;
 
-/// Bits that are all zero in p − 1: what is above them is below 127.
+/// Number of low bits that are all zero in p − 1; the bits above them are a number below 127.
 const LOW_BITS: usize = 24;
 
 /// A node of a circuit: an element of F_p or of the extension.
@@ -24,7 +24,7 @@ pub(crate) struct Wire<'a> {
 }
 
 impl Wire<'_> {
-    /// What it is in this run.
+    /// Its value in this run.
     pub(crate) fn value(&self) -> Ext {
         self.circuit.value(self.id)
     }
@@ -98,15 +98,15 @@ impl<'a> Mul for Wire<'a> {
     }
 }
 
-/// How many elements the rows of the first oracle have: that differs from proof to proof.
+/// The number of elements in the rows of the first oracle, which differs from proof to proof.
 #[derive(Clone, Debug)]
 pub(crate) struct FirstRows<'a> {
-    /// For each possible number of elements whether it is that, as one or zero, and what the chain of a
-    /// leaf of so many begins with.
+    /// For each possible number of elements: a flag that is one if it applies, otherwise zero, the number, and the
+    /// start of the chain of a leaf with that many elements.
     pub(crate) widths: Vec<(Wire<'a>, usize, [Fp; DIGEST])>,
-    /// Elements that the proof has; the others are zero.
+    /// Number of elements that the proof has; the others are zero.
     pub(crate) read: usize,
-    /// For ranges of elements whether they are there.
+    /// For ranges of elements, whether they are present.
     pub(crate) present: Vec<(std::ops::Range<usize>, Wire<'a>)>,
 }
 
@@ -116,9 +116,9 @@ pub(crate) struct Recorder<'a> {
     pub(super) circuit: &'a Circuit,
     proof: &'a [Fp],
     read: usize,
-    /// Rows and whole paths of a tree, which are read before what comes next of the proof.
+    /// Rows and whole paths of a tree, which are read before the proof continues.
     paths: std::vec::IntoIter<Fp>,
-    /// How the rows of the tree that is opened first look.
+    /// The shape of the rows in the first opened tree.
     pub(crate) first: Option<FirstRows<'a>>,
 }
 
@@ -144,14 +144,14 @@ impl<'a> Recorder<'a> {
         self.circuit.hint(value)
     }
 
-    /// Demands that a base element be 0 or 1.
+    /// Asserts that a base element is 0 or 1.
     pub(crate) fn assert_bit(&mut self, bit: Wire<'a>) -> Result<(), VerifyError> {
         self.circuit.row(bit.id, bit.id, Some(bit.id));
         let value = bit.value();
         self.refuse(value * value == value, VerifyError::Flag)
     }
 
-    /// Puts an element of the extension into five fixed cells.
+    /// Writes an element of the extension to five fixed cells.
     pub(crate) fn output(&mut self, cells: [usize; DEGREE], wire: Wire<'a>) {
         let value = wire.value();
         let placed = std::array::from_fn(|t| self.circuit.input(cells[t], value.0[t]));
@@ -160,7 +160,7 @@ impl<'a> Recorder<'a> {
         self.circuit.row(wire.id, one.id, Some(placed.id));
     }
 
-    /// Demands that the proof be read to its end.
+    /// Asserts that the proof has been read to its end.
     pub(crate) fn finish(&self) -> Result<(), VerifyError> {
         match self.read == self.proof.len() || self.circuit.builds() {
             true => Ok(()),
@@ -209,7 +209,7 @@ impl<'a> Recorder<'a> {
         std::array::from_fn(|i| products[i])
     }
 
-    /// a, or b where the bit is one, and the other.
+    /// (a, b), swapped if the bit is one.
     fn choose(
         &self,
         bit: Wire<'a>,
@@ -266,8 +266,8 @@ impl<'a> Recorder<'a> {
         Ok((row, if first.is_some() { selected } else { digest }))
     }
 
-    /// Reads the rows of a tree that the proof has, and lays them out with the whole path of each: a
-    /// circuit follows each path by itself, so that it is the same for all proofs.
+    /// Reads the opened rows of a tree from the proof, and lays them out with the whole path of each. A circuit
+    /// follows each path separately, so that it is the same for all proofs.
     fn lay_out(
         &mut self,
         tree: &Opened<'_, Wire<'a>>,

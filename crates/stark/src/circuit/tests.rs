@@ -1,4 +1,4 @@
-//! Small circuits: what a run computes fulfils what was built, and nothing else does.
+//! Small circuits: what a run computes satisfies the built circuit, and nothing else does.
 
 use super::build::Entry;
 use super::*;
@@ -33,7 +33,7 @@ fn verifier(mut recorder: Recorder<'_>) -> Result<(), VerifyError> {
     recorder.assert_zero(read[3] - chosen * public, VerifyError::Union)
 }
 
-/// Three lanes, in three sections: bits of what is theirs alone, a hash, and what all share.
+/// Three lanes, in three sections: bits of a value of each lane, a hash, and a value that all share.
 fn in_lanes<'a>(
     recorder: &mut Recorder<'a>,
     read: &[Wire<'a>],
@@ -133,7 +133,7 @@ fn no_cell_is_free() {
     }
 }
 
-/// x + p has 31 bits as well where x is small: only one decomposition is one.
+/// For small x, x + p has 31 bits as well; only one decomposition may be accepted.
 #[test]
 fn bits_are_those_of_the_canonical_integer() {
     let plan = built();

@@ -12,7 +12,7 @@ use crate::field::Fp;
 /// See [`super::Dispatch::run`].
 #[inline]
 pub(super) fn run<W: Pass>(_: Avx2, pass: W) -> W::Output {
-    // SAFETY: the witness shows that this processor has all that the callee is compiled for.
+    // SAFETY: the witness shows that this processor has everything the callee is compiled for.
     unsafe { enter(pass) }
 }
 
@@ -23,18 +23,17 @@ fn enter<W: Pass>(pass: W) -> W::Output {
 
 /// Eight words.
 ///
-/// The type is private to this file, and only [`run`] names it: so its methods run on CPUs
-/// that have the instructions.
+/// The type is private to this file and only [`run`] names it, so its methods run only on CPUs that have the
+/// instructions.
 #[derive(Clone, Copy)]
 struct Eight(__m256i);
 
-/// A method that is one instruction, or a few, without memory.
+/// A method that is one instruction, or a few, without memory access.
 macro_rules! instructions {
     ($(fn $name:ident($($operand:ident: $type:ty),*) $body:block)*) => {
         $(#[inline(always)]
         fn $name($($operand: $type),*) -> Self {
-            // SAFETY: the instructions touch no memory, and only code that is compiled for them names
-            // this type.
+            // SAFETY: the instructions touch no memory, and only code that is compiled for them names this type.
             Eight(unsafe { $body })
         })*
     };
@@ -46,16 +45,16 @@ impl Words for Eight {
     #[inline(always)]
     fn load(values: &[Fp]) -> Self {
         let values: &[Fp] = &values[..Self::LANES];
-        // SAFETY: so many elements are there, each a transparent 32-bit word. The instructions are
-        // there: only code compiled for them names this type.
+        // SAFETY: this many elements are present, each a transparent 32-bit word. The instructions are available:
+        // only code compiled for them names this type.
         Eight(unsafe { _mm256_loadu_si256(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [Fp]) {
         let values: &mut [Fp] = &mut values[..Self::LANES];
-        // SAFETY: there is room for so many elements, each a transparent 32-bit word, and all words
-        // are below p. The instructions are there: only code compiled for them names this type.
+        // SAFETY: there is room for this many elements, each a transparent 32-bit word, and all words are below p.
+        // The instructions are available: only code compiled for them names this type.
         unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), self.0) }
     }
 

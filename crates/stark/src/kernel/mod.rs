@@ -1,8 +1,8 @@
 //! Vectors of field elements, for each instruction set.
 //!
-//! A computation is written once, over [`Packed`], as a [`Pass`]. [`Dispatch::run`] enters a function
-//! that is compiled for the instruction set and runs the whole pass inside; so everything a pass
-//! calls is `#[inline(always)]`, and each task of a thread pool calls `run` anew.
+//! A computation is written once, over [`Packed`], as a [`Pass`]. [`Dispatch::run`] enters a function that is
+//! compiled for the instruction set and runs the whole pass inside. So everything a pass calls is
+//! `#[inline(always)]`, and each task of a thread pool calls `run` itself.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -21,19 +21,19 @@ use crate::poseidon::{Permutations, WIDTH_16};
 
 /// A vector of [`Packed::LANES`] field elements, on which every operation acts element by element.
 pub trait Packed: Copy {
-    /// A vector made ready for [`Packed::dot`]: wider words.
+    /// A vector prepared for [`Packed::dot`], with wider words.
     type Split: Copy;
 
-    /// Elements of a vector.
+    /// Number of elements in a vector.
     const LANES: usize;
 
     /// A vector of equal elements.
     fn splat(value: Fp) -> Self;
 
-    /// The first [`Packed::LANES`] elements of a slice that has so many.
+    /// The first [`Packed::LANES`] elements of a slice that has at least that many.
     fn load(values: &[Fp]) -> Self;
 
-    /// Writes to the first [`Packed::LANES`] elements of a slice that has so many.
+    /// Writes to the first [`Packed::LANES`] elements of a slice that has at least that many.
     fn store(self, values: &mut [Fp]);
 
     /// self + other.
@@ -80,7 +80,7 @@ pub trait Packed: Copy {
     }
 }
 
-/// Elements that a [`Circulant`] mixes.
+/// Number of elements that a [`Circulant`] mixes.
 pub(crate) const MIXED: usize = 16;
 
 /// A circulant matrix of small integers: it is (A B; B A) with halves A and B.
@@ -91,7 +91,7 @@ pub struct Circulant {
     parts: Parts,
 }
 
-/// What vector kernels mix by.
+/// The parts of the matrix that vector kernels use.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Debug)]
 struct Parts {
@@ -122,7 +122,7 @@ impl Parts {
 }
 
 impl Circulant {
-    /// The matrix with this first row; each next row is the one before turned to the right.
+    /// The matrix with this first row; each further row is the previous one rotated right.
     ///
     /// # Panics
     /// If the sum of the row exceeds `SMALL_SUM_MAX`.
@@ -139,21 +139,21 @@ impl Circulant {
     }
 }
 
-/// Terms that one [`Packed::dot`] may have: no accumulator overflows up to here.
+/// Maximum number of terms in one [`Packed::dot`]: no accumulator overflows up to here.
 pub(crate) const DOT_MAX: usize = 48;
 
-/// Terms that one [`Packed::products`] may have.
+/// Maximum number of terms in one [`Packed::products`].
 pub(crate) const PRODUCTS_MAX: usize = 5;
 
-/// Greatest sum of the integers of one row of [`Packed::dot_small`]: the result stays below 2^40.
+/// Maximum sum of the integers in one row of [`Packed::dot_small`]: the result stays below 2^40.
 pub(crate) const SMALL_SUM_MAX: u64 = 512;
 
-/// A computation over vectors, whatever their instruction set.
+/// A computation over vectors, independent of their instruction set.
 pub trait Pass {
-    /// What it returns.
+    /// The result.
     type Output;
 
-    /// Runs it; must be `#[inline(always)]`, as must all that it calls.
+    /// Runs it; must be `#[inline(always)]`, like everything it calls.
     fn run<V: Packed>(self) -> Self::Output;
 }
 
@@ -169,7 +169,7 @@ pub const KERNELS: Kernels = Kernels {
     measure,
 };
 
-/// The time of a permutation of width 16, by the least of some runs of 128.
+/// The time of a permutation of width 16: the minimum over some runs of 128.
 fn measure(backend: Backend) -> Duration {
     let mut states = [[Fp::ONE; WIDTH_16]; 128];
     let mut once = || {
@@ -178,13 +178,13 @@ fn measure(backend: Backend) -> Duration {
         std::hint::black_box(&states);
         start.elapsed()
     };
-    // The first run makes the tables.
+    // The first run builds the tables.
     once();
     let least = (0..8).map(|_| once()).min();
     least.map_or(Duration::MAX, |time| time / 128)
 }
 
-/// The least time of 32 permutations of a transcript, which wait for each other.
+/// The minimum time of 32 permutations of a transcript, which wait for each other.
 pub(crate) fn measure_one(backend: Backend) -> Duration {
     let mut states = [[Fp::ONE; WIDTH_16]];
     let mut once = || {
@@ -193,17 +193,17 @@ pub(crate) fn measure_one(backend: Backend) -> Duration {
         std::hint::black_box(&states);
         start.elapsed()
     };
-    // The first run makes the tables.
+    // The first run builds the tables.
     once();
     (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
 }
 
-/// What a backend does here.
+/// The operations that this crate adds to a backend.
 pub trait Dispatch: Copy {
     /// Runs a pass inside a function that is compiled for the instruction set of the backend.
     fn run<W: Pass>(self, pass: W) -> W::Output;
 
-    /// Elements of a vector.
+    /// Number of elements in a vector.
     fn lanes(self) -> usize {
         struct Lanes;
         impl Pass for Lanes {
@@ -216,7 +216,7 @@ pub trait Dispatch: Copy {
         self.run(Lanes)
     }
 
-    /// The backend for vectors of `len` elements: the portable one where they do not fill a vector.
+    /// The backend for vectors of `len` elements: the portable one if they do not fill a vector.
     #[must_use]
     fn fitting(self, len: usize) -> Self;
 }

@@ -1,4 +1,4 @@
-//! One element at a time: the oracle of the other kernels, and what every machine can run.
+//! One element at a time: the oracle of the other kernels, which runs on every host.
 
 use super::{DOT_MAX, PRODUCTS_MAX, Packed, SMALL_SUM_MAX};
 use crate::field::{Fp, P, reduce};
@@ -7,7 +7,7 @@ use crate::field::{Fp, P, reduce};
 #[derive(Clone, Copy)]
 pub(super) struct Lanes(Fp);
 
-/// Products of two words below p that a sum of 64 bits takes: 4·(p − 1)² < 2^64.
+/// Number of products of two words below p that fit a 64-bit sum: 4·(p − 1)² < 2^64.
 const RUN: usize = 4;
 
 impl Packed for Lanes {

@@ -92,7 +92,7 @@ fn agrees(x: &[Vec<Fp>], row: &[Fp], small: &[u64]) {
 #[test]
 fn extreme_values_agree() {
     for value in [0, 1, P / 2, P - 2, P - 1] {
-        // In Montgomery form another word is extreme than in canonical form: take both.
+        // The extreme words in Montgomery form differ from those in canonical form, so both are used.
         for element in [Fp::new(value), Fp::from_word(value)] {
             for terms in [2, 3, 4, 5, 17, DOT_MAX] {
                 let x = vec![vec![element; 16]; terms];
@@ -124,7 +124,7 @@ impl Pass for Mix<'_> {
     }
 }
 
-/// Of the row with the greatest entries, and of Poseidon's, on elements of the greatest words and others.
+/// For the row with the greatest entries, and Poseidon's, on elements with the greatest words and others.
 #[test]
 fn mixtures_are_sums_of_products() {
     let extreme = [

@@ -3,8 +3,8 @@
 use super::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed};
 use crate::field::{Fp, P, P_INVERSE};
 
-/// A vector of 32-bit words, or of half as many words of 64 bits. Types are private to the files of
-/// their instruction sets, so that their methods run on processors that have them.
+/// A vector of 32-bit words, or of half as many 64-bit words. Implementing types are private to the files of their
+/// instruction sets, so that their methods run only on processors that have them.
 pub(super) trait Words: Copy {
     /// Words of 32 bits.
     const LANES: usize;
@@ -13,31 +13,31 @@ pub(super) trait Words: Copy {
     fn splat32(word: u32) -> Self;
     /// Equal words of 64 bits.
     fn splat64(word: i64) -> Self;
-    /// The first [`Words::LANES`] elements of a slice that has so many.
+    /// The first [`Words::LANES`] elements of a slice that has at least that many.
     fn load(values: &[Fp]) -> Self;
-    /// Writes words below p to the first [`Words::LANES`] elements of a slice that has so many.
+    /// Writes words below p to the first [`Words::LANES`] elements of a slice that has at least that many.
     fn store(self, values: &mut [Fp]);
     /// a + b, by words of 32 bits.
     fn add32(a: Self, b: Self) -> Self;
     /// a - b, by words of 32 bits.
     fn sub32(a: Self, b: Self) -> Self;
-    /// The lesser of both, by words of 32 bits without sign.
+    /// The minimum of both, by unsigned 32-bit words.
     fn min32(a: Self, b: Self) -> Self;
     /// a + b, by words of 64 bits.
     fn add64(a: Self, b: Self) -> Self;
     /// a - b, by words of 64 bits.
     fn sub64(a: Self, b: Self) -> Self;
-    /// Bits of both.
+    /// Bitwise and of both.
     fn and(a: Self, b: Self) -> Self;
-    /// a · b of 64 bits, of the words at even positions.
+    /// The 64-bit products a · b of the words at even positions.
     fn product(a: Self, b: Self) -> Self;
-    /// The same of words with sign.
+    /// The same for signed words.
     fn signed_product(a: Self, b: Self) -> Self;
-    /// a / 2^bits, by words of 64 bits without sign.
+    /// a / 2^bits, by unsigned 64-bit words.
     fn right(bits: u32, a: Self) -> Self;
-    /// a / 2^bits, by words of 32 bits without sign.
+    /// a / 2^bits, by unsigned 32-bit words.
     fn right32(a: Self, bits: u32) -> Self;
-    /// a · 2^bits, by words of 32 bits.
+    /// a · 2^bits, by 32-bit words.
     fn left32(a: Self, bits: u32) -> Self;
     /// One vector of the low words of `even` and those of `odd`.
     fn join_low(even: Self, odd: Self) -> Self;
@@ -49,7 +49,7 @@ pub(super) trait Words: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Lanes<W>(W);
 
-/// Products of two words below p that a sum of 64 bits takes: 4·(p − 1)² < 2^64.
+/// Number of products of two words below p that fit a 64-bit sum: 4·(p − 1)² < 2^64.
 const RUN: usize = 4;
 
 /// floor(2^47 / p), for quotients of words below 2^40 shifted right by 16.
@@ -70,7 +70,7 @@ fn montgomery<W: Words>(even: W, odd: W) -> W {
     W::min32(difference, W::add32(difference, p))
 }
 
-/// A value below 2p made one below p.
+/// Reduces a value below 2p to one below p.
 #[inline(always)]
 fn correct<W: Words>(value: W) -> W {
     W::min32(value, W::sub32(value, W::splat32(P)))
@@ -79,10 +79,10 @@ fn correct<W: Words>(value: W) -> W {
 /// Words below 2^40 modulo p, of even and odd positions.
 #[inline(always)]
 fn barrett<W: Words>(words: [W; 2]) -> W {
-    // Loops, not closures: what a closure is called from may lack the instruction set.
+    // Loops, not closures: the function that calls a closure may lack the instruction set.
     let mut rests = words;
     for rest in &mut rests {
-        // The quotient is at most one too small: the two roundings lose less than one together.
+        // The quotient is at most one too small: together the two roundings lose less than one.
         let shifted = W::product(W::right(16, *rest), W::splat64(BARRETT.into()));
         let q = W::right(31, shifted);
         *rest = W::sub64(*rest, W::product(q, W::splat64(P.into())));
@@ -129,9 +129,9 @@ impl<W: Words> Packed for Lanes<W> {
         Lanes(montgomery(even, W::product(a, b)))
     }
 
-    /// Both reductions stay within words of even and odd positions. The first leaves a number between
-    /// −p and p, so the second product has a sign, and so has what is taken from it: at most
-    /// (p² + 2^31·p)/2^32 is left on either side, which is below p.
+    /// Both reductions stay within words of even and odd positions. The first leaves a number between −p and p, so
+    /// the second product is signed, and so is what is subtracted from it: at most (p² + 2^31·p)/2^32 is left on
+    /// either side, which is below p.
     #[inline(always)]
     fn cube(self) -> Self {
         let (inverse, p) = (W::splat32(P_INVERSE), W::splat32(P));
@@ -199,7 +199,7 @@ impl<W: Words> Packed for Lanes<W> {
     #[inline(always)]
     fn products<const N: usize>(x: [Halves<W>; N], y: [Halves<W>; N]) -> Self {
         const { assert!(N <= PRODUCTS_MAX) };
-        // Two products stay below p·2^32, what a reduction takes: 2·(p − 1)² < p·2^32.
+        // Two products stay below p·2^32, the limit of a reduction: 2·(p − 1)² < p·2^32.
         let mut out = Lanes(W::splat64(0));
         for i in (0..N).step_by(2) {
             let mut sum = [W::splat64(0); 2];
@@ -234,10 +234,10 @@ impl<W: Words> Packed for Lanes<W> {
         out
     }
 
-    /// With s = x_low + x_high and d = x_low − x_high the halves of the result are
-    /// ((A + B)·s ± (A − B)·d)/2: half of the products. All integers are exact: s < 2p < 2^32 and
-    /// |d| < p are words for products without and with sign, and both results are sums of entries
-    /// of the matrix times x, so not negative, and below 512·p < 2^40.
+    /// With s = x_low + x_high and d = x_low − x_high the halves of the result are ((A + B)·s ± (A − B)·d)/2: half
+    /// of the products. All integers are exact: s < 2p < 2^32 and |d| < p are words for unsigned and signed
+    /// products, and both results are sums of entries of the matrix times x, so nonnegative, and below 512·p <
+    /// 2^40.
     #[inline(always)]
     fn mix(matrix: &Circulant, x: &[Halves<W>; MIXED]) -> [Self; MIXED] {
         const HALF: usize = MIXED / 2;
@@ -247,7 +247,7 @@ impl<W: Words> Packed for Lanes<W> {
             let mut differences = [W::splat64(0); HALF];
             for j in 0..HALF {
                 let (low, high) = (x[j].0[h], x[HALF + j].0[h]);
-                // Words of other positions may stand above: products do not read them.
+                // Words of other positions may be present above; products do not read them.
 
                 sums[j] = W::add32(low, high);
                 differences[j] = W::sub32(low, high);

@@ -13,7 +13,7 @@ const CUBE: Cube = Cube {
     within_log2: 5,
 };
 
-/// Groups with random denominators, each numerator answered by its negative elsewhere.
+/// Groups with random denominators, in which each numerator has its negative elsewhere.
 fn balanced(used: usize) -> Vec<Group> {
     let mut random = Random::new(used as u64);
     let size = used << CUBE.within_log2;
@@ -32,7 +32,7 @@ fn balanced(used: usize) -> Vec<Group> {
     chunks.map(group).collect()
 }
 
-/// The leaves at a point, directly.
+/// The leaves at a point, computed directly.
 fn direct(groups: &[Group], leaves: &Leaves<Ext>) -> [Ext; 2] {
     let size = 1 << CUBE.within_log2;
     let mut all = [
@@ -64,7 +64,7 @@ fn check(groups: &[Group], proof: &[Fp]) -> Result<(), VerifyError> {
     assert_ne!(expected, [Ext::ZERO; 2]);
     match [leaves.numerator, leaves.denominator] == expected {
         true => Ok(()),
-        // What the caller finds when it opens the leaves.
+        // The caller detects this when it opens the leaves.
         false => Err(VerifyError::BusLayer(usize::MAX)),
     }
 }
@@ -103,7 +103,7 @@ fn a_sum_other_than_zero_is_refused_at_the_root() {
     }
 }
 
-/// With q = 0 somewhere the product of all denominators is 0, and so are sums that are not.
+/// With q = 0 somewhere the product of all denominators is 0, and so are sums that are not zero.
 #[test]
 fn a_zero_denominator_is_refused() {
     let mut groups = balanced(3);

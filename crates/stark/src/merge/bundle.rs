@@ -1,10 +1,9 @@
-//! Bundles: one proof of statements of several slots, messages and registries.
+//! Bundles: one proof of statements for several slots, messages and registries.
 //!
-//! The statement of a bundle is the list of what its children state, with its level: digests of entries, and
-//! of the statements of bundles, which are of the level just below and have none themselves. It has no
-//! bitfield of its own, and what each entry leaves of its registry stays one value for each: who verifies
-//! the bundle holds all registries and evaluates each. One entry can be kept by a merge whose child is the
-//! bundle: see `split`.
+//! The statement of a bundle is the list of its children's statements, with its level: digests of entries, and of
+//! the statements of bundles, which are of the level just below and contain no bundles. It has no bitfield of its
+//! own, and the remaining registry claim of each entry stays a separate value: the verifier of the bundle holds
+//! all registries and evaluates each. A merge whose child is the bundle can keep a single entry: see `split`.
 
 use alphorn_exec::Exec;
 
@@ -24,10 +23,10 @@ use crate::statement::Statement;
 use crate::transcript::tag;
 use crate::whir::Preset;
 
-/// What a bundle lists of a child.
+/// The data that a bundle lists for a child.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
-    /// The statement of a leaf or a merge; its level is that of no proof, and not looked at.
+    /// The statement of a leaf or a merge; its level is not that of a proof, and is ignored.
     Entry(&'a Statement),
     /// The entries of a bundle.
     Bundle(&'a [Statement]),
@@ -43,12 +42,12 @@ impl<'a> Item<'a> {
     }
 }
 
-/// How many entries there are.
+/// Number of entries.
 pub(super) fn count(items: &[Item<'_>]) -> usize {
     items.iter().map(|item| item.entries().len()).sum()
 }
 
-/// Where an entry is: which item, and which entry of it.
+/// The position of an entry: its item, and its index in that item.
 pub(super) fn place(items: &[Item<'_>], entry: usize) -> Option<(usize, usize)> {
     let mut left = entry;
     for (i, item) in items.iter().enumerate() {
@@ -65,27 +64,27 @@ pub(super) fn place(items: &[Item<'_>], entry: usize) -> Option<(usize, usize)> 
 pub struct BundleProof {
     /// Its level, above that of each child.
     pub level: u32,
-    /// What each child is.
+    /// The kind of each child.
     pub kinds: Vec<ChildKind>,
-    /// What the prover says, in the order of the transcript, with the opened rows and paths.
+    /// The prover's messages in transcript order, with the opened rows and paths.
     pub elements: Vec<Fp>,
-    /// For each child that is a bundle what is left of the registries of its entries, each a point and a value:
-    /// the prover says only the digest of it.
+    /// For each child that is a bundle, the remaining registry claims of its entries, each a point and a value;
+    /// the prover's messages contain only their digest.
     pub(crate) left: Vec<Vec<Ext>>,
 }
 
-/// The digest of a bundle's statement: how many are listed, the level, and what is listed, filled with zeros.
+/// The digest of a bundle's statement: the number of listed children, the level, and the list, padded with zeros.
 fn digest(level: u32, listed: impl ExactSizeIterator<Item = Digest>) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
     start[..3].copy_from_slice(&[tag(b"many"), Fp::new(listed.len() as u32), Fp::new(level)]);
-    // Always as many blocks as there is room for: the circuit hashes a list of fixed length, and
-    // the count stands in the first block.
+    // Always the maximum number of blocks: the circuit hashes a list of fixed length, and the count is in the
+    // first block.
     let filling = std::iter::repeat([Fp::ZERO; DIGEST]);
     chain(start, listed.chain(filling).take(CHILDREN_MAX))
 }
 
-/// Whether there are as many children as items, bundles where bundles are listed, and not too many of
-/// them or of levels.
+/// Checks that there are as many children as items, bundles where bundles are listed, and not too many of them or
+/// of levels.
 fn check_children(level: u32, items: &[Item<'_>], kinds: &[ChildKind]) -> Result<(), VerifyError> {
     check_tree(level, items.len())?;
     let (got, max) = (kinds.len(), items.len());
@@ -102,8 +101,8 @@ fn check_children(level: u32, items: &[Item<'_>], kinds: &[ChildKind]) -> Result
     Ok(())
 }
 
-/// What a bundle leaves of the registry of each entry: of bundles in it what stands behind the proof, if it
-/// has the digest that the proof says.
+/// The remaining registry claim of each entry. For bundles in the bundle these are the lists after the proof, if
+/// they have the digest given in the proof.
 fn left_of_entries(
     items: &[Item<'_>],
     proof: &BundleProof,
@@ -117,7 +116,7 @@ fn left_of_entries(
             continue;
         };
         let left = of_bundles.next().ok_or(VerifyError::Left)?;
-        // The list behind the proof is nobody's word until it hashes to what the proof left.
+        // The list after the proof is unauthenticated until it hashes to what the proof left.
         if left_digest(left) != point[..DIGEST_EXTS] {
             return Err(VerifyError::Left);
         }
@@ -131,7 +130,7 @@ fn left_of_entries(
     Ok(out)
 }
 
-/// How many children are bundles.
+/// Number of children that are bundles.
 pub(super) fn bundles(kinds: &[ChildKind]) -> usize {
     let bundles = kinds.iter().filter(|kind| **kind == ChildKind::Bundle);
     bundles.count()
@@ -151,18 +150,18 @@ impl Merges<'_> {
         Ok(self.known_of(Form::Bundle, kinds, digest, inputs.collect()))
     }
 
-    /// Demands that all entries be statements of the relation.
+    /// Checks that all entries are statements of the relation.
     pub(super) fn check_items(&self, items: &[Item<'_>]) -> Result<(), VerifyError> {
         let mut entries = items.iter().flat_map(Item::entries);
         entries.try_for_each(|entry| check_statement(self.relation(), entry))
     }
 
-    /// The digest by which bundles list an entry.
+    /// The digest with which bundles list an entry.
     fn listed_entry(&self, entry: &Statement) -> Digest {
         entry.listed_digest(&self.publics(entry))
     }
 
-    /// The digest by which a bundle of a level lists a child.
+    /// The digest with which a bundle of a level lists a child.
     fn listed(&self, item: &Item<'_>, level: u32) -> Digest {
         match item {
             Item::Entry(entry) => self.listed_entry(entry),
@@ -173,14 +172,14 @@ impl Merges<'_> {
         }
     }
 
-    /// The inputs of a child's circuit after the constant one, below a bundle of a level.
+    /// The inputs of a child's circuit after the constant one, below a bundle of some level.
     pub(super) fn inputs_of_item(&self, item: &Item<'_>, level: u32) -> Vec<Fp> {
         let at = self.dimensions;
         match item {
             Item::Entry(entry) => {
                 let mut inputs = self.inputs(entry, level);
-                // The digest of the list only enters the transcript. That the child is a proof of this bitfield,
-                // and of no other, is said here: a bundle has no claim on its bits as merges have.
+                // The digest of the list only enters the transcript. This flag asserts that the child is a proof
+                // of this bitfield, and of no other: a bundle has no claim on its bits as merges have.
                 inputs[at.bound() - 1] = Fp::ONE;
                 let bitfield = entry.bitfield_digest();
                 inputs[at.bitfield() - 1..][..DIGEST].copy_from_slice(&bitfield);
@@ -197,7 +196,7 @@ impl Merges<'_> {
         }
     }
 
-    /// What a bundle of entries leaves of each registry, zeros where there is no entry.
+    /// The remaining registry claims of a bundle of entries, with zeros where there is no entry.
     fn left_of(
         &self,
         preset: &Preset,
@@ -212,8 +211,7 @@ impl Merges<'_> {
         Ok(left.collect())
     }
 
-    /// What the circuit of bundles is told of one, with the entry that is kept if it is not proved as a
-    /// whole.
+    /// The hints for the circuit of bundles about one bundle, with the kept entry if it is not proved as a whole.
     pub(super) fn bundled(
         &self,
         proof: &BundleProof,
@@ -223,7 +221,7 @@ impl Merges<'_> {
         let at = self.dimensions;
         let listed = |item: &Item<'_>| {
             let mut inputs = self.inputs_of_item(item, proof.level);
-            // The level and what is behind it are the bundle's.
+            // The level and the inputs after it are the bundle's.
             inputs.truncate(at.level() - 1);
             let bitfield = match item {
                 Item::Entry(entry) => entry.bitfield_digest(),
@@ -233,7 +231,7 @@ impl Merges<'_> {
         };
         let kept = kept.and_then(|kept| place(items, kept));
         let left = match kept {
-            // One that does not read is refused by its circuit.
+            // A bundle that cannot be read is rejected by its circuit.
             None => self
                 .left_of(&Preset::MERGE, proof, items)
                 .unwrap_or_default(),
@@ -260,12 +258,12 @@ impl Merges<'_> {
         }
     }
 
-    /// Proves several statements by a proof of each: proofs of instances, merges and bundles, of lower levels,
+    /// Proves several statements from a proof of each: proofs of instances, merges and bundles, of lower levels,
     /// bundles of the level just below.
     ///
     /// # Errors
-    /// [`ProveError::Child`] for a child that is no proof of its item; [`ProveError::Capacity`] for one that
-    /// cannot be bundled, [`ProveError::Statement`] for statements that no proof is accepted for.
+    /// [`ProveError::Child`] for a child that does not prove its item; [`ProveError::Capacity`] for one that
+    /// cannot be bundled, [`ProveError::Statement`] for statements for which no proof is accepted.
     pub fn bundle(
         &self,
         exec: Exec<'_>,
@@ -311,7 +309,7 @@ impl Merges<'_> {
         })
     }
 
-    /// Verifies a bundle of statements, each with its registry: those of all entries in order.
+    /// Verifies a bundle of statements, each with its registry; the registries are those of all entries in order.
     ///
     /// # Errors
     /// [`VerifyError`] of the first check that fails.
@@ -323,7 +321,7 @@ impl Merges<'_> {
         registries: &[&Registry],
         proof: &BundleProof,
     ) -> Result<(), VerifyError> {
-        // All that needs no circuits comes first: they may not be made yet.
+        // All checks that need no circuits come first, because the circuits may not exist yet.
         check_children(proof.level, items, &proof.kinds)?;
         let most = self.elements(preset, Form::Bundle, &proof.kinds);
         check_length(&proof.elements, most)?;
@@ -366,7 +364,7 @@ impl Merges<'_> {
 static NO_BITS: &[bool] = &[false; 1 << REGISTRY_LOG2];
 
 impl ChildProof<'_> {
-    /// Whether it can be bundled to a proof of a level.
+    /// Checks that it can be bundled into a proof of a level.
     fn check_bundled(&self, leaf_groups: usize, level: u32) -> Result<(), ProveError> {
         self.check_size(leaf_groups)?;
         let refused = |what, got: usize, max| Err(ProveError::Capacity { what, got, max });

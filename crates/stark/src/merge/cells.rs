@@ -1,9 +1,8 @@
-//! eq of a point of cells, where a circuit asks for it.
+//! eq of a point of cells, evaluated where a circuit needs it.
 //!
-//! The weight of a cell is the product of an element of an outer table and one of an inner table. Most of
-//! what circuits ask for are variables, Σ_t X^t·weight(cell + t·distance): those sums of the inner table
-//! are tables as well, so that a variable takes one product in place of five, and nothing as long as all cells
-//! is written.
+//! The weight of a cell is the product of an element of an outer table and one of an inner table. Most of what
+//! circuits need are variables, Σ_t X^t·weight(cell + t·distance). Those sums of the inner table are tabulated as
+//! well, so a variable takes one product instead of five, and nothing as long as all cells is written.
 
 use alphorn_exec::Exec;
 
@@ -12,16 +11,16 @@ use crate::kernel::{Dispatch, Packed, Pass};
 use crate::multilinear::eq_table;
 use crate::vector::{Planes, Vector, eq_planes};
 
-/// Coordinates of the inner table.
+/// Number of coordinates of the inner table.
 const INNER_LOG2: usize = 12;
 const INNER: usize = 1 << INNER_LOG2;
 
-/// Zeros before and behind the inner table: as many as a vector of any kernel has elements.
+/// Number of zeros before and after the inner table: as many as a vector of any kernel has elements.
 const MARGIN: usize = 16;
 
 /// eq of a point of cells.
 pub(super) struct CellWeights {
-    /// For each inner table's length of cells, and a zero behind the last.
+    /// One element for each block of cells as long as the inner table, and a zero after the last.
     outer: Vec<Ext>,
     /// The inner table between margins.
     inner: Planes,
@@ -32,7 +31,7 @@ pub(super) struct CellWeights {
 }
 
 impl CellWeights {
-    /// The weights at a point, and those of variables whose cells have some distances.
+    /// The weights at a point, and those of variables whose cells have the given distances.
     pub(super) fn new(exec: Exec<'_>, point: &[Ext], distances: &[usize]) -> CellWeights {
         let (outer, of_inner) = point.split_at(point.len() - INNER_LOG2);
         let mut outer = eq_table(Ext::ONE, outer);
@@ -68,7 +67,7 @@ impl CellWeights {
         let first = Vector::splat(self.outer[outer]).mul(inner);
         match at + V::LANES <= INNER {
             true => first,
-            // Behind the table is a margin of zeros, and so is before it.
+            // A margin of zeros precedes and follows the table.
             false => {
                 let inner = self.inner.load::<V>(MARGIN + at - INNER);
                 first.add(Vector::splat(self.outer[outer + 1]).mul(inner))
@@ -76,7 +75,7 @@ impl CellWeights {
         }
     }
 
-    /// The table of variables whose cells have a distance.
+    /// The table of variables whose cells have this distance.
     pub(super) fn table(&self, distance: usize) -> Option<&Planes> {
         let of_distance = self.tables.iter().find(|(d, _)| *d == distance);
         of_distance.map(|(_, table)| table)
@@ -88,8 +87,8 @@ impl CellWeights {
         cells.fold(Ext::ZERO, |sum, cell| sum * Ext::X + self.one(cell))
     }
 
-    /// The weights of `count` cells, 1 or those of a variable, which have a distance, for successive first
-    /// cells. The table is that of the distance.
+    /// The weights of `count` cells, 1 or those of a variable, at a distance, for successive first cells. The
+    /// table is that of the distance.
     #[inline(always)]
     pub(super) fn load<V: Packed>(
         &self,
@@ -115,8 +114,8 @@ impl CellWeights {
         }
     }
 
-    /// What is multiplied for `count` cells, 1 or those of a variable, that are neighbours: factors from either
-    /// table. They are none if the cells are not of one inner table.
+    /// The factors for `count` neighbouring cells, 1 or those of a variable, one from each table; none if the
+    /// cells do not lie in the same inner table.
     #[inline(always)]
     pub(super) fn factors(&self, first: usize, count: usize) -> Option<[&Ext; 2]> {
         let at = first % INNER;
@@ -126,7 +125,7 @@ impl CellWeights {
     }
 }
 
-/// Σ_t X^t·inner(i + t·distance) for all i where it is within the table, and zeros.
+/// Σ_t X^t·inner(i + t·distance) for all i for which it stays within the table, and zeros.
 struct Join<'a> {
     inner: &'a Planes,
     distance: usize,
@@ -143,7 +142,7 @@ impl Pass for Join<'_> {
         for i in (0..INNER.saturating_sub(last)).step_by(V::LANES) {
             let mut sum = Vector::<V>::zero();
             for t in (0..DEGREE).rev() {
-                // What is behind the table is not asked for.
+                // Elements beyond the table are not needed.
                 let at = (MARGIN + i + t * self.distance).min(inner.len() - V::LANES);
                 sum = sum.times_x().add(inner.load(at));
             }
@@ -191,7 +190,7 @@ mod tests {
         let distances = [1, 44, 74, 112];
         let mut asked = Vec::new();
         for around in [0, INNER, 7 * INNER, (1 << CELLS_LOG2) - INNER] {
-            // Also across the border of two inner tables.
+            // Also across the boundary of two inner tables.
             for first in (around..around + INNER - 500)
                 .step_by(97)
                 .chain((around + INNER).saturating_sub(480)..around + INNER - 470)

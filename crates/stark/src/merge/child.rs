@@ -1,4 +1,4 @@
-//! The circuits: what is computed of a child, over the recording arithmetic.
+//! The circuits: the computation for a child, over the recording arithmetic.
 
 use super::ChildKind;
 use super::known::{Form, MergeKnown, Outputs};
@@ -19,10 +19,10 @@ use crate::relation::Relation;
 use crate::transcript::tag;
 use crate::whir::{self, Preset};
 
-/// Bits of a level less one, and of the difference to the level above less one.
+/// Number of bits of a level minus one, and of the difference to the level above minus one.
 const LEVEL_BITS: usize = 3;
 
-/// What a circuit is told about a child, beside its proof.
+/// The hints that a circuit gets about a child, in addition to its proof.
 #[derive(Clone, Debug)]
 pub(super) struct Hints {
     /// The inputs: public values, registry, committee, level of the parent, digest of the circuits, whether a
@@ -30,16 +30,16 @@ pub(super) struct Hints {
     pub(super) inputs: Vec<Fp>,
     /// The words of its bitfield.
     pub(super) words: Vec<Fp>,
-    /// What is in the child's header.
+    /// The contents of the child's header.
     pub(super) header: Header,
 }
 
-/// What the header of a child says.
+/// The contents of a child's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Header {
-    /// A proof of instances: how many groups.
+    /// A proof of instances, with its number of groups.
     Leaf {
-        /// Groups of instances.
+        /// Number of groups of instances.
         groups: usize,
     },
     /// A merge.
@@ -53,7 +53,7 @@ pub(super) enum Header {
     Bundled(Bundled),
 }
 
-/// What a circuit of children is made for.
+/// The setting for which a circuit of children is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting<'a> {
     /// The relation of leaves.
@@ -62,7 +62,7 @@ pub(super) struct Setting<'a> {
     pub(super) leaf: &'a Preset,
     /// The preset of merges that are children.
     pub(super) merge: &'a Preset,
-    /// What follows from the relation.
+    /// The sizes that follow from the relation.
     pub(super) dimensions: Dimensions,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn chain<'a>(
         .fold(first, |digest, block| recorder.compress(digest, *block))
 }
 
-/// Elements filled up to a block.
+/// Pads elements to a block.
 pub(super) fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire<'a>; DIGEST] {
     std::array::from_fn(|i| match elements.get(i) {
         Some(element) => *element,
@@ -87,7 +87,7 @@ pub(super) fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire
     })
 }
 
-/// The inputs as the circuit knows them.
+/// The inputs as seen by the circuit.
 pub(super) struct PublicInputs<'a> {
     pub(super) inputs: Vec<Wire<'a>>,
     pub(super) at: Dimensions,
@@ -102,7 +102,7 @@ impl<'a> PublicInputs<'a> {
 /// Records the verification of a child: from inputs and proof to outputs.
 ///
 /// # Errors
-/// [`VerifyError`] if the proof is refused; never while a circuit is built.
+/// [`VerifyError`] if the proof is rejected; never while a circuit is built.
 pub(super) fn record<'a>(
     recorder: Recorder<'a>,
     setting: &Setting<'_>,
@@ -111,7 +111,7 @@ pub(super) fn record<'a>(
     let mut recorder = recorder;
     let at = setting.dimensions;
     let one = recorder.input(input(0), Fp::ONE);
-    // Whole rows of inputs, also behind the last one: a cell of the row that were no input would be
+    // Whole rows of inputs, including those after the last one: a cell of the row that is not an input would be
     // free, and enter the claim on inputs.
     let given = (1..at.input_rows() << LANES_LOG2).map(|i| {
         let value = hints.inputs.get(i - 1).copied().unwrap_or_default();
@@ -124,10 +124,11 @@ pub(super) fn record<'a>(
     let words: Vec<Wire<'a>> = (0..1 << WORDS_LOG2)
         .map(|w| recorder.input(word(w), hints.words.get(w).copied().unwrap_or_default()))
         .collect();
-    // The bitfield enters by its words, hashed here; that the words are those of the column of bits
+    // The bitfield enters through its words, which are hashed here. That the words are those of the column of bits
     // is one claim of the parent (`words` of the verifier).
     let bitfield = bitfield(&mut recorder, &words);
-    // Below a merge the claims on columns bind the bits; below a bundle, which states them of each child, this.
+    // Below a merge, the claims on columns bind the bits; below a bundle, which states the bits of each child,
+    // this does.
     let bound = given.inputs[at.bound()];
     let digests = [bitfield, given.digest(at.bitfield())];
     assert_same(&mut recorder, bound, digests, VerifyError::Bitfield)?;
@@ -145,10 +146,10 @@ pub(super) fn record<'a>(
             let digest = statement(&mut recorder, level, entry);
             let [merged, bundled] = kind_marks(&mut recorder, &used, kinds)?;
             let mut inputs = given.inputs.clone();
-            // A child's children see the child's level, not the parent's: everything else they have
-            // is what the child has.
+            // A child's children see the child's level, not the parent's; all their other inputs are those of the
+            // child.
             inputs[at.level()] = level;
-            // And its bits, which are the union of theirs.
+            // They do not get the digest of its bits either; its bits are the union of theirs.
             inputs[at.bound()..at.end()].fill(recorder.base(Fp::ZERO));
             let known = MergeKnown {
                 form: Form::Merge,
@@ -172,19 +173,19 @@ pub(super) fn record<'a>(
     Ok(())
 }
 
-/// Flags that are one for the first `used` of `max`, at least for one.
+/// Flags that are one for the first `used` of `max`, and for at least one.
 pub(super) fn flags<'a>(
     recorder: &mut Recorder<'a>,
     used: usize,
     max: usize,
 ) -> Result<Vec<Wire<'a>>, VerifyError> {
     let one = recorder.base(Fp::ONE);
-    // The first is no hint: a proof of no child would have no row that fails.
+    // The first flag is not a hint: a proof of no child would have no row that fails.
     let mut flags = vec![one];
     for i in 1..max {
         let flag = recorder.hint(Fp::new(u32::from(i < used)));
         recorder.assert_bit(flag)?;
-        // Where one is set, that before is.
+        // If a flag is set, the previous one is too.
         let excess = flag * (one - flags[i - 1]);
         recorder.assert_zero(excess, VerifyError::Flag)?;
         flags.push(flag);
@@ -192,7 +193,7 @@ pub(super) fn flags<'a>(
     Ok(flags)
 }
 
-/// For each child whether it has a mark; one that is not there has none.
+/// For each child, whether it has a mark; absent children have none.
 pub(super) fn marks<'a>(
     recorder: &mut Recorder<'a>,
     used: &[Wire<'a>],
@@ -204,7 +205,7 @@ pub(super) fn marks<'a>(
         let marked = marked.get(i).is_some_and(|marked| *marked);
         let mark = recorder.hint(Fp::new(u32::from(marked)));
         recorder.assert_bit(mark)?;
-        // A mark on a child that is not there would give its zeros a weight among the circuits.
+        // A mark on an absent child would give its zeros a weight among the circuits.
         let excess = mark * (one - *used);
         recorder.assert_zero(excess, VerifyError::Flag)?;
         marks.push(mark);
@@ -212,7 +213,7 @@ pub(super) fn marks<'a>(
     Ok(marks)
 }
 
-/// For each child whether it is a merge, and whether it is a bundle; it is one of both at most.
+/// For each child, whether it is a merge, and whether it is a bundle; at most one of them holds.
 pub(super) fn kind_marks<'a>(
     recorder: &mut Recorder<'a>,
     used: &[Wire<'a>],
@@ -229,7 +230,7 @@ pub(super) fn kind_marks<'a>(
     Ok([merged, bundled])
 }
 
-/// The level of a child that is no leaf: at least 1, and below that of the merge above.
+/// The level of a child that is not a leaf: at least 1, and below that of the merge above.
 pub(super) fn level_below<'a>(
     recorder: &mut Recorder<'a>,
     parent: Wire<'a>,
@@ -237,10 +238,10 @@ pub(super) fn level_below<'a>(
 ) -> Result<Wire<'a>, VerifyError> {
     let level = recorder.hint(Fp::new(level));
     let one = recorder.base(Fp::ONE);
-    // What is no leaf is of level 1 at least: otherwise levels could go down below zero for ever.
+    // A child that is not a leaf has at least level 1; otherwise levels could decrease below zero forever.
     for difference in [level - one, parent - level - one] {
-        // Three bits of either difference: one below zero is a large number modulo p, and has no
-        // three bits.
+        // Three bits for either difference: a negative one is a large number modulo p, and does not fit three
+        // bits.
         let value = difference.value().0[0].canonical();
         let mut sum = recorder.base(Fp::ZERO);
         for k in (0..LEVEL_BITS).rev() {
@@ -298,7 +299,7 @@ fn statement<'a>(
 
 pub(super) type Recorded<'a> = (Recorder<'a>, Outputs<Wire<'a>>);
 
-/// The verification of a proof of instances.
+/// Verifies a proof of instances.
 fn leaf<'a>(
     mut recorder: Recorder<'a>,
     setting: &Setting<'_>,
@@ -320,9 +321,9 @@ fn leaf<'a>(
         proof::read_succinct(recorder, relation, setting.leaf, &numbers, &known, |_| {
             Ok(())
         })?;
-    // A point of the registry's columns as well: its values there are one value.
-    // A proof of instances leaves one value for each column of the registry, outputs have room for
-    // one: they are joined at a random point of the columns, drawn after they were read.
+    // A point of the registry's columns as well, which turns its values there into one value. A proof of instances
+    // leaves one value for each column of the registry, but outputs have room for one: they are joined at a random
+    // point of the columns, drawn after they were read.
     let columns = channel.challenges(setting.dimensions.key_log2);
     let (zero, one) = (channel.arith.ext(Ext::ZERO), channel.arith.ext(Ext::ONE));
     let weights = eq_table(one, &columns);
@@ -340,7 +341,7 @@ fn leaf<'a>(
     Ok((channel.arith, outputs))
 }
 
-/// The verification of a merge.
+/// Verifies a merge.
 fn merge<'a>(
     mut recorder: Recorder<'a>,
     setting: &Setting<'_>,
@@ -370,8 +371,8 @@ pub(super) fn open_first<'a>(
     dimensions.slice_numbers(CHILDREN_MAX)
 }
 
-/// How the rows of the first oracle look, for parts of `of_part` elements of which flags say whether they
-/// are there; `width` elements for so many parts.
+/// The shape of the first oracle's rows, which consist of parts of `of_part` elements; flags say which parts are
+/// present, and `width` gives the number of elements for a number of parts.
 fn first_rows<'a>(
     recorder: &Recorder<'a>,
     flags: &[Wire<'a>],
@@ -379,8 +380,7 @@ fn first_rows<'a>(
     width: impl Fn(usize) -> usize,
 ) -> FirstRows<'a> {
     let zero = recorder.base(Fp::ZERO);
-    // Flags are ones, then zeros: the difference of neighbours is one exactly at the number of
-    // parts.
+    // Flags are ones, then zeros: the difference of neighbours is one exactly at the number of parts.
     let is = |parts: usize| flags[parts - 1] - flags.get(parts).copied().unwrap_or(zero);
     let one = Ext::ONE;
     let used = flags.iter().filter(|flag| flag.value() == one).count();

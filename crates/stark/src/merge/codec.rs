@@ -1,9 +1,9 @@
-//! The bytes of merges and bundles.
+//! The encoding of merges and bundles.
 //!
-//! The form is that of all proofs, see the codec of [`crate::proof`]: kind 1 for a merge, 2 for a bundle; in
-//! place of the number of groups one bit for each child that is a bundle, the number of children, the level,
-//! and in place of the flags one bit for each child that is a merge. What is left of the registries of bundles
-//! in a bundle stands behind the elements of its transcript.
+//! The format is that of all proofs, see the codec of [`crate::proof`]: kind 1 for a merge, 2 for a bundle; in
+//! place of the number of groups one bit for each child that is a bundle, then the number of children and the
+//! level; in place of the flags one bit for each child that is a merge. The remaining registry claims of bundles
+//! in a bundle come after the elements of its transcript.
 
 use super::bundle::{BundleProof, bundles};
 use super::known::Form;
@@ -16,32 +16,32 @@ use crate::proof::{
 };
 use crate::whir::Preset;
 
-/// Where a header has the kind, the bundles, the number of children, the level and the flags.
+/// Offsets in a header of the kind, the bundles, the number of children, the level and the flags.
 const KIND_AT: usize = 7;
 const BUNDLES_AT: usize = 8;
 const CHILDREN_AT: usize = 9;
 const LEVEL_AT: usize = 10;
 const FLAGS_AT: usize = 11;
 
-/// Bytes of a header beside the numbers of slices.
+/// Number of bytes in a header, without the numbers of slices.
 const HEADER_FIXED: usize = MAGIC.len() + 8 + 2 + 4;
 
-/// Whether bytes are those of a merge, by what their header says of the kind.
+/// Whether bytes are those of a merge, by the kind in their header.
 pub fn is_merge(bytes: &[u8]) -> bool {
     bytes.get(KIND_AT) == Some(&Form::Merge.number())
 }
 
-/// The level that the header of a merge says, whatever follows it; none if the bytes are no merge.
+/// The level in the header of a merge, whatever follows it; none if the bytes are not a merge.
 pub fn merge_level(bytes: &[u8]) -> Option<u32> {
     is_merge(bytes).then(|| bytes.get(LEVEL_AT).copied().unwrap_or_default().into())
 }
 
-/// Whether bytes are those of a bundle, by what their header says of the kind.
+/// Whether bytes are those of a bundle, by the kind in their header.
 pub fn is_bundle(bytes: &[u8]) -> bool {
     bytes.get(KIND_AT) == Some(&Form::Bundle.number())
 }
 
-/// What a header says, beside what follows from it.
+/// The contents of a header, except for what follows from them.
 struct Shape {
     form: Form,
     level: u32,
@@ -49,7 +49,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// What bytes say that they are.
+    /// Parses the shape from bytes.
     fn of(form: Form, bytes: &[u8]) -> Result<Shape, DecodeError> {
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let (got, max) = (usize::from(byte(CHILDREN_AT)), CHILDREN_MAX);
@@ -57,7 +57,7 @@ impl Shape {
             return Err(DecodeError::Children { got, max });
         }
         let bit = |at: usize, c: usize| byte(at) >> c & 1 == 1;
-        // What no bit of a kind says is written otherwise, and refused with the header.
+        // Bits that denote no kind are encoded differently, and rejected with the header.
         let kind = |c: usize| match (bit(FLAGS_AT, c), bit(BUNDLES_AT, c)) {
             (true, _) => ChildKind::Merge,
             (false, true) => ChildKind::Bundle,
@@ -72,12 +72,12 @@ impl Shape {
 }
 
 impl Merges<'_> {
-    /// Bytes of a merge at most.
+    /// Maximum size of a merge in bytes.
     pub fn bytes_max(&self, preset: &Preset) -> usize {
         self.bytes_of(preset, Form::Merge, vec![ChildKind::Merge; CHILDREN_MAX])
     }
 
-    /// Bytes of a bundle of so many children at most: of bundles, or of proofs of one entry.
+    /// Maximum size in bytes of a bundle of this many children, which are bundles or proofs of one entry.
     pub fn bundle_bytes_max(&self, preset: &Preset, children: usize, of_bundles: bool) -> usize {
         let kind = match of_bundles {
             true => ChildKind::Bundle,
@@ -96,12 +96,12 @@ impl Merges<'_> {
         head + elements_bytes(self.all_elements(preset, &shape))
     }
 
-    /// Elements at most.
+    /// Maximum number of elements.
     fn all_elements(&self, preset: &Preset, shape: &Shape) -> usize {
         self.elements(preset, shape.form, &shape.kinds) + self.left_elements(shape)
     }
 
-    /// Elements behind what the prover says.
+    /// Number of elements after the prover's messages.
     fn left_elements(&self, shape: &Shape) -> usize {
         match shape.form {
             Form::Merge => 0,
@@ -109,7 +109,7 @@ impl Merges<'_> {
         }
     }
 
-    /// Everything before elements in so many bytes.
+    /// Everything before the elements, which take this many bytes.
     fn header(&self, preset: &Preset, shape: &Shape, body: usize) -> Vec<u8> {
         let numbers = self.dimensions.slice_numbers(shape.kinds.len());
         let bits = |of: ChildKind| {
@@ -155,7 +155,7 @@ impl Merges<'_> {
         Ok((shape, read_elements(body, count)?))
     }
 
-    /// The bytes of a merge.
+    /// Encodes a merge.
     pub fn to_bytes(&self, preset: &Preset, proof: &MergeProof) -> Vec<u8> {
         let shape = Shape {
             form: Form::Merge,
@@ -165,10 +165,10 @@ impl Merges<'_> {
         self.write(preset, &shape, &proof.elements)
     }
 
-    /// The merge of bytes.
+    /// Decodes a merge.
     ///
     /// # Errors
-    /// [`DecodeError`] unless the bytes are the one form of a merge.
+    /// [`DecodeError`] unless the bytes are the unique encoding of a merge.
     pub fn from_bytes(&self, preset: &Preset, bytes: &[u8]) -> Result<MergeProof, DecodeError> {
         let (shape, elements) = self.read(preset, Form::Merge, bytes)?;
         Ok(MergeProof {
@@ -178,7 +178,7 @@ impl Merges<'_> {
         })
     }
 
-    /// The bytes of a bundle.
+    /// Encodes a bundle.
     pub fn bundle_to_bytes(&self, preset: &Preset, proof: &BundleProof) -> Vec<u8> {
         let shape = Shape {
             form: Form::Bundle,
@@ -190,17 +190,17 @@ impl Merges<'_> {
         self.write(preset, &shape, &elements)
     }
 
-    /// The bundle of bytes.
+    /// Decodes a bundle.
     ///
     /// # Errors
-    /// [`DecodeError`] unless the bytes are the one form of a bundle.
+    /// [`DecodeError`] unless the bytes are the unique encoding of a bundle.
     pub fn bundle_from_bytes(
         &self,
         preset: &Preset,
         bytes: &[u8],
     ) -> Result<BundleProof, DecodeError> {
         let (shape, mut elements) = self.read(preset, Form::Bundle, bytes)?;
-        // There are at least so many.
+        // There are at least this many.
         let left = elements.split_off(elements.len().saturating_sub(self.left_elements(&shape)));
         let (left, _) = left.as_chunks::<DEGREE>();
         let left = left.chunks_exact(self.dimensions.left());

@@ -9,17 +9,17 @@ use crate::field::Fp;
 use crate::merkle::{Digest, chain};
 use crate::transcript::tag;
 
-/// How a proof unites proofs.
+/// How a proof unites its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Of one statement but for their bitfields, whose union it states.
+    /// Children share one statement except for their bitfields, whose union is stated.
     Merge,
-    /// Each of a statement of its own.
+    /// Each child has a statement of its own.
     Bundle,
 }
 
 impl Form {
-    /// Its number, in transcripts and in headers.
+    /// Its number in transcripts and headers.
     pub(super) fn number(self) -> u8 {
         match self {
             Form::Merge => 1,
@@ -28,16 +28,16 @@ impl Form {
     }
 }
 
-/// What the verifier of a proof of proofs knows.
+/// The data known to the verifier of a proof of proofs.
 #[derive(Clone, Debug)]
 pub(super) struct MergeKnown<B> {
-    /// How it unites them.
+    /// How it unites its children.
     pub(super) form: Form,
-    /// What follows from the relation.
+    /// The sizes that follow from the relation.
     pub(super) dimensions: Dimensions,
     /// The digest of the statement, or of all statements of a bundle.
     pub(super) digest: [B; DIGEST],
-    /// For each child that there is room for: 1 if it is there, 0 if not; those that are come first.
+    /// For each possible child, 1 if it is present and 0 if not; present ones come first.
     pub(super) used: Vec<B>,
     /// For each child: 1 if it is a merge, 0 if not.
     pub(super) merged: Vec<B>,
@@ -45,8 +45,8 @@ pub(super) struct MergeKnown<B> {
     pub(super) bundled: Vec<B>,
     /// The digest of the circuits.
     pub(super) key: [B; DIGEST],
-    /// The inputs of the children's circuits: for a merge one list, the same for all, for a bundle
-    /// one list for each child.
+    /// The inputs of the children's circuits: for a merge one list shared by all children, for a bundle one list
+    /// for each child.
     pub(super) inputs: Vec<Vec<B>>,
 }
 
@@ -57,12 +57,12 @@ impl<B: Copy + Add<Output = B>> MergeKnown<B> {
         kinds.map(|(merged, bundled)| *merged + *bundled).collect()
     }
 
-    /// The header as it is absorbed: how many children, how they are united, and of which kind they are.
+    /// The header in the form absorbed: number of children, how they are united, and their kinds.
     pub(super) fn header(&self, constant: impl Fn(Fp) -> B) -> [B; DIGEST] {
         let mut block = [constant(Fp::ZERO); DIGEST];
         block[1] = self.used.iter().fold(block[1], |sum, used| sum + *used);
         block[2] = constant(Fp::new(u32::from(self.form.number())));
-        // Which children are of a kind, as the bits of a number.
+        // The flags of each kind, as the bits of a number.
         for (at, flags) in [(3, &self.merged), (4, &self.bundled)] {
             let bits = flags.iter().rev();
             block[at] = bits.fold(block[at], |sum, flag| sum + sum + *flag);
@@ -71,7 +71,7 @@ impl<B: Copy + Add<Output = B>> MergeKnown<B> {
     }
 }
 
-/// The block that a transcript begins with.
+/// The first block of a transcript.
 pub(super) fn parameters(relation: u32, preset: u32, form: Form) -> [Fp; DIGEST] {
     let mut block = [Fp::ZERO; DIGEST];
     block[0] = Fp::new(relation);
@@ -80,7 +80,7 @@ pub(super) fn parameters(relation: u32, preset: u32, form: Form) -> [Fp; DIGEST]
     block
 }
 
-/// What a proof leaves to check, as public values of a circuit: each a point and a value.
+/// The values that a proof leaves to check, as public values of a circuit: each a point and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a public value that is not checked proves nothing"]
 pub(super) struct Outputs<E> {
@@ -109,7 +109,7 @@ impl<E: Copy> Outputs<E> {
         list
     }
 
-    /// The outputs from as many elements as there are.
+    /// The outputs from exactly as many elements as there are.
     pub(super) fn of_list(list: &[E]) -> Outputs<E> {
         let wiring_at = list.len() - (WIRING_LOG2 + CELLS_LOG2 + 1);
         let (rest, wiring) = list.split_at(wiring_at);
@@ -126,20 +126,20 @@ impl<E: Copy> Outputs<E> {
     }
 }
 
-/// What is left of a registry: a point of its rows, then of its columns, and the value there.
+/// The remaining claim on a registry: a point of its rows, then of its columns, and the value there.
 pub(super) type RegistryAt<E> = (Vec<E>, E);
 
-/// The block that the chain over what is left of a bundle's registries begins with: so many elements.
+/// The first block of the chain over the remaining claims of a bundle's registries, which have this many elements.
 pub(super) fn left_start(left: usize) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
     start[..2].copy_from_slice(&[tag(b"left"), Fp::new(left as u32)]);
     start
 }
 
-/// Elements of the extension that stand for a digest.
+/// Number of extension elements that represent a digest.
 pub(super) const DIGEST_EXTS: usize = DIGEST.div_ceil(DEGREE);
 
-/// The digest of what is left of a bundle's registries, as the elements that its circuit has for outputs.
+/// The digest of the remaining claims on a bundle's registries, as the elements that its circuit outputs.
 pub(super) fn left_digest(left: &[Ext]) -> [Ext; DIGEST_EXTS] {
     let elements: Vec<Fp> = left.iter().flat_map(|x| x.0).collect();
     let blocks = elements.chunks(DIGEST);
@@ -149,8 +149,8 @@ pub(super) fn left_digest(left: &[Ext]) -> [Ext; DIGEST_EXTS] {
     std::array::from_fn(|i| Ext(std::array::from_fn(|t| element(i * DEGREE + t))))
 }
 
-/// What a bundle leaves to check: for each child a point of its registry and the value there, or the digest
-/// of those of a bundle in place of the first elements of the point; and the wiring.
+/// The values that a bundle leaves to check: for each child a point of its registry and the value there, or for a
+/// bundle the digest of its claims in place of the first elements of the point; and the wiring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a public value that is not checked proves nothing"]
 pub(super) struct BundleOutputs<E> {

@@ -1,9 +1,10 @@
-//! Matrices of what a circuit does in lanes: each coefficient of the first lane stands for one of each lane.
+//! Matrices of the parts of a circuit that are in lanes: each coefficient of the first lane stands for one of each
+//! lane.
 //!
-//! The values of the first lane are numbered, and each is taken for all lanes at once: a vector of as many
-//! elements as there are lanes, filled up with zeros, of a value that each lane has or that all share. Rows and
-//! cells of neighbouring lanes are neighbours, so nothing is gathered. Where only a sum over all rows is wanted,
-//! all of it is done for one vector of lanes after the other, whose values stay in a near cache.
+//! The values of the first lane are numbered, and each is processed for all lanes at once: as a vector with one
+//! element per lane, padded with zeros, of a value that each lane has or that all share. Rows and cells of
+//! neighbouring lanes are neighbours, so nothing is gathered. Where only a sum over all rows is needed, it is
+//! computed for one vector of lanes after the other, whose values stay in a near cache.
 
 use alphorn_exec::Backend;
 
@@ -16,17 +17,17 @@ use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::vector::{Planes, Vector};
 
-/// Lanes are filled up to a multiple of this: of the elements of a vector of each kernel.
+/// Lanes are padded to a multiple of this, which is a multiple of the vector length of each kernel.
 const WIDTH: usize = 16;
 
 /// A value of a lane.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// A variable: the first of its cells in the first lane.
+    /// A variable, by the first of its cells in the first lane.
     Variable(usize),
     /// A cell in the first lane.
     Cell(usize),
-    /// A variable that all lanes share: its first cell.
+    /// A variable that all lanes share, by its first cell.
     SharedVariable(usize),
     /// A cell that all lanes share.
     SharedCell(usize),
@@ -37,7 +38,7 @@ enum Source {
 struct Row {
     row: u32,
     power: u8,
-    /// Terms whose coefficients, without the power, are one, minus one, and in a list.
+    /// Number of terms whose coefficients, without the power, are one, are minus one, or are listed.
     terms: [u32; 3],
 }
 
@@ -51,7 +52,7 @@ struct Rows {
     scales: Vec<Fp>,
 }
 
-/// The terms of a row: the numbers of values by their signs, and coefficients.
+/// The terms of a row: the numbers of values grouped by sign, and the listed coefficients.
 #[derive(Clone, Copy)]
 struct RowTerms<'a> {
     values: [&'a [u32]; 3],
@@ -67,7 +68,7 @@ pub(super) struct LaneMatrices<const M: usize> {
 }
 
 impl Source {
-    /// The cells that its coefficients 1, X, … belong to, in the first lane or shared.
+    /// Number of cells to which its coefficients 1, X, … belong, in the first lane or shared.
     fn coefficients(self) -> usize {
         match self {
             Source::Variable(_) | Source::SharedVariable(_) => DEGREE,
@@ -77,7 +78,7 @@ impl Source {
 }
 
 impl<const M: usize> LaneMatrices<M> {
-    /// The matrices of one of these sections, with its entries.
+    /// The matrices of a section, with its entries.
     pub(super) fn new(
         sections: &[Section],
         section: &Section,
@@ -102,7 +103,7 @@ impl<const M: usize> LaneMatrices<M> {
         }
     }
 
-    /// Its lanes.
+    /// Its number of lanes.
     pub(super) fn lanes(&self) -> usize {
         self.lanes
     }
@@ -111,7 +112,7 @@ impl<const M: usize> LaneMatrices<M> {
         self.lanes.next_multiple_of(WIDTH)
     }
 
-    /// The values where cells have weights.
+    /// The values, with weights as the contents of cells.
     pub(super) fn values(&self, backend: Backend, cells: &CellWeights) -> Planes {
         let mut values = backend.run(Values {
             of: self,
@@ -131,7 +132,7 @@ impl<const M: usize> LaneMatrices<M> {
         values
     }
 
-    /// What fills lanes up is zero.
+    /// Zeroes the lanes that are padding.
     fn clear(&self, values: &mut Planes) {
         for value in 0..self.sources.len() {
             for lane in self.lanes..self.width() {
@@ -157,7 +158,7 @@ impl<const M: usize> LaneMatrices<M> {
         });
     }
 
-    /// Σ over matrices with factors of rows · matrix · values, where cells and rows have weights.
+    /// Σ over matrices with factors of rows · matrix · values, given weights of cells and rows.
     pub(super) fn at(
         &self,
         backend: Backend,
@@ -174,7 +175,7 @@ impl<const M: usize> LaneMatrices<M> {
         terms.map(|(factor, total)| *factor * total).sum()
     }
 
-    /// Rows · matrix: what each value is weighed with.
+    /// Rows · matrix: the weight of each value.
     pub(super) fn weighed(&self, backend: Backend, matrix: usize, weights: &Planes) -> Planes {
         let (rows, width) = (&self.all[matrix], self.width());
         let mut values = Planes::zero(self.sources.len() * width);
@@ -188,7 +189,7 @@ impl<const M: usize> LaneMatrices<M> {
         values
     }
 
-    /// Adds what weights of values come to for cells.
+    /// Distributes weights of values to their cells.
     pub(super) fn spread(&self, backend: Backend, values: &Planes, out: &mut Planes) {
         backend.run(Spread {
             of: self,
@@ -239,7 +240,7 @@ impl Rows {
 }
 
 impl RowTerms<'_> {
-    /// The sum in some lanes of values, each of which has `width`.
+    /// The sum of values, each of which has `width`, in some lanes.
     #[inline(always)]
     fn sum<V: Packed>(&self, values: &Planes, width: usize, lane: usize) -> Vector<V> {
         let mut sum = Vector::<V>::zero();
@@ -269,7 +270,7 @@ impl Row {
     }
 }
 
-/// What cells have.
+/// The contents of cells.
 #[derive(Clone, Copy)]
 enum Cells<'a> {
     Weights(&'a CellWeights),
@@ -288,7 +289,7 @@ impl Cells<'_> {
         }
     }
 
-    /// The same over cells with a distance, for successive first cells.
+    /// The same over cells with a stride, for successive first cells.
     #[inline(always)]
     fn load<V: Packed>(
         self,
@@ -324,7 +325,7 @@ impl<const M: usize> LaneMatrices<M> {
         }
     }
 
-    /// The values that each lane has, in those from one on: value i at `width`·i + `at`.
+    /// The values that each lane has, in lanes from the given one on: value i at `width`·i + `at`.
     #[inline(always)]
     fn own<V: Packed>(
         &self,
@@ -392,7 +393,7 @@ impl Pass for AddRows<'_> {
     }
 }
 
-/// Σ of rows · values, weighed, for each matrix.
+/// Σ of weighted rows · values, for each matrix.
 struct At<'a, const M: usize> {
     of: &'a LaneMatrices<M>,
     weights: &'a Planes,
@@ -432,7 +433,7 @@ impl<const M: usize> Pass for At<'_, M> {
     }
 }
 
-/// Adds what rows weigh values with.
+/// Adds the weights that rows give to values.
 struct AddValues<'a> {
     rows: &'a Rows,
     width: usize,

@@ -1,9 +1,8 @@
-//! Where everything of a merge lies: the cells of a child, its inputs and outputs, the slices.
+//! Layout of a merge: the cells of a child, its inputs and outputs, the slices.
 //!
-//! A child has 2^20 cells, numbered by column (7 bits), row (7 bits) and lane (6 bits). The first columns
-//! are the cubes of its permutations, one cell for each; the next has inputs, outputs and the words of
-//! the bitfield; the rest are variables. A child's slices are those of its cells; only as many as its
-//! circuit uses are committed to.
+//! A child has 2^20 cells, numbered by column (7 bits), row (7 bits) and lane (6 bits). The first columns are the
+//! cubes of its permutations, one cell for each; the next has inputs, outputs and the words of the bitfield; the
+//! rest are variables. A child's slices are those of its cells; only those its circuit uses are committed.
 
 use std::ops::Range;
 
@@ -15,45 +14,45 @@ use crate::poseidon_gkr::Units;
 use crate::relation::Relation;
 use crate::whir::Preset;
 
-/// Children of a merge at most.
+/// Maximum number of children of a merge.
 pub const CHILDREN_MAX: usize = 7;
 
-/// Coordinates of a lane, of a row and of a column.
+/// Number of coordinates of a lane, of a row and of a column.
 pub(super) const LANES_LOG2: usize = 6;
 pub(super) const ROWS_LOG2: usize = 7;
 pub(super) const COLUMNS_LOG2: usize = 7;
 pub(super) const CELLS_LOG2: usize = COLUMNS_LOG2 + ROWS_LOG2 + LANES_LOG2;
 
-/// Coordinates of a permutation: a place, a row of it, and a lane.
+/// Number of coordinates of a permutation: a place, a row of it, and a lane.
 pub(super) const PLACES_LOG2: usize = 3;
 pub(super) const PERMUTATIONS_LOG2: usize = ROWS_LOG2 + LANES_LOG2;
 
-/// Coordinates of a row of a circuit, and of the kinds of its matrices.
+/// Number of coordinates of a circuit's row, and of the kinds of its matrices.
 pub(super) const PRODUCTS_LOG2: usize = 17;
 pub(super) const PARTS_LOG2: usize = 3;
 
-/// Coordinates of a circuit.
+/// Number of coordinates of a circuit.
 pub(super) const CIRCUITS_LOG2: usize = 2;
 
-/// Coordinates of the number of a matrix: which circuit, which of its matrices.
+/// Number of coordinates of a matrix: which circuit, and which of its matrices.
 pub(super) const MATRIX_LOG2: usize = CIRCUITS_LOG2 + PARTS_LOG2;
 
-/// Coordinates of a row of the wiring: which matrix, which row of it.
+/// Number of coordinates of a row of the wiring: which matrix, and which row of it.
 pub(super) const WIRING_LOG2: usize = MATRIX_LOG2 + PRODUCTS_LOG2;
 
-/// Coordinates of a child, as a group of permutations and as a block of slices: child c is c + 1.
+/// Number of coordinates of a child, as a group of permutations and as a block of slices: child c is c + 1.
 pub(super) const CHILD_LOG2: usize = 3;
 
-/// Coordinates of an element of a slice, of a block of slices.
+/// Number of coordinates of an element of a slice, and of a block of slices.
 pub(super) const SLICE_LOG2: usize = 16;
 pub(super) const BLOCK_LOG2: usize = CELLS_LOG2 - SLICE_LOG2;
 
-/// Rows of the registry, of a bitfield.
+/// Log2 of the rows of the registry and of a bitfield.
 pub(super) const REGISTRY_LOG2: usize = 15;
 /// The column of inputs, outputs and words.
 const FIXED_COLUMN: usize = Kind::Own.cubes();
 
-/// Words of a bitfield, sixteen bits each, and the rows where they are.
+/// Words of a bitfield, sixteen bits each, and the rows that hold them.
 pub(super) const WORD_LOG2: usize = 4;
 pub(super) const WORDS_LOG2: usize = REGISTRY_LOG2 - WORD_LOG2;
 pub(super) const WORD_ROWS: Range<usize> = 32..64;
@@ -89,29 +88,29 @@ pub(super) const fn fixed_column() -> usize {
     FIXED_COLUMN
 }
 
-/// What follows from the relation of the leaves: the inputs of a child's circuit, which begin with the
-/// constant one and the public values, the outputs, and how much of a child there is.
+/// The sizes that follow from the relation of the leaves: the inputs of a child's circuit, which begin with the
+/// constant one and the public values, the outputs, and the size of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dimensions {
-    /// Public values of the relation.
+    /// Number of public values of the relation.
     pub(super) publics: usize,
-    /// Elements of a message.
+    /// Number of elements of a message.
     message: usize,
-    /// Coordinates of an element of a registry's row.
+    /// Number of coordinates of an element in a registry row.
     pub(super) key_log2: usize,
-    /// Groups of instances of a leaf at most.
+    /// Maximum number of groups of instances in a leaf.
     pub(super) leaf_groups: usize,
-    /// Slices of a child that are committed to: its circuit uses no more.
+    /// Number of slices of a child that are committed; its circuit uses no more.
     pub(super) slices: usize,
 }
 
 impl Dimensions {
-    /// Those of a relation. Leaves are as large as the circuit that verifies them has room for: rows of 64
-    /// elements, or of 56 where there are permutations of two widths to verify.
+    /// The sizes of a relation. Leaves are as large as fits the circuit that verifies them: rows of 64 elements,
+    /// or of 56 where permutations of two widths must be verified.
     pub(super) fn of(relation: &Relation) -> Dimensions {
         let (leaf_groups, slices) = match relation.parts(0).len() {
-            // The largest that fit, found by recording the circuits and asserted when they are
-            // made: the next size of either is twice the work for every merge.
+            // The largest sizes that fit, found by recording the circuits and asserted when the circuits are made.
+            // The next larger size of either doubles the work of every merge.
             1 => (12, 9),
             _ => (7, 10),
         };
@@ -127,27 +126,27 @@ impl Dimensions {
         dimensions
     }
 
-    /// Rows of inputs.
+    /// Number of rows of inputs.
     pub(super) fn input_rows(self) -> usize {
         self.end().div_ceil(1 << LANES_LOG2)
     }
 
-    /// Elements of the extension that are left of a registry: a point and a value.
+    /// Number of extension elements of a remaining registry claim: a point and a value.
     pub(super) fn registry_outputs(self) -> usize {
         REGISTRY_LOG2 + self.key_log2 + 1
     }
 
-    /// What is left of the registries of a bundle, elements of the extension.
+    /// Number of extension elements in the remaining registry claims of a bundle.
     pub(super) fn left(self) -> usize {
         CHILDREN_MAX * self.registry_outputs()
     }
 
-    /// Outputs, elements of the extension: registry, bitfield, wiring, each a point and a value.
+    /// Number of outputs in extension elements: registry, bitfield, wiring, each a point and a value.
     pub(super) fn outputs(self) -> usize {
         self.registry_outputs() + (REGISTRY_LOG2 + 1) + (WIRING_LOG2 + CELLS_LOG2 + 1)
     }
 
-    /// Rows of inputs and outputs together.
+    /// Number of rows of inputs and outputs together.
     pub(super) fn fixed_rows(self) -> usize {
         self.input_rows() + self.outputs().div_ceil(1 << LANES_LOG2) * DEGREE
     }
@@ -158,12 +157,12 @@ impl Dimensions {
         std::array::from_fn(|t| cell(FIXED_COLUMN, row + t, j % (1 << LANES_LOG2)))
     }
 
-    /// Cells that circuits use at most: whole slices.
+    /// Maximum number of cells that circuits use: whole slices.
     pub(super) fn cells(self) -> usize {
         self.slices << SLICE_LOG2
     }
 
-    /// The numbers of the slices of a merge of so many children.
+    /// The numbers of the slices of a merge of this many children.
     pub(super) fn slice_numbers(self, children: usize) -> Vec<usize> {
         let of_child = |c: usize| first_slice(c)..first_slice(c) + self.slices;
         (0..COLUMN_SLICES)
@@ -171,55 +170,55 @@ impl Dimensions {
             .collect()
     }
 
-    /// Elements of a row of the first oracle of a merge of so many children.
+    /// Number of elements in a row of the first oracle of a merge of this many children.
     pub(super) fn row_width(self, children: usize) -> usize {
         COLUMN_SLICES + children * self.slices
     }
 
-    /// Where the low and the high half of the slot are.
+    /// Index of the low half of the slot; the high half follows.
     pub(super) fn slot(self) -> usize {
         1 + self.publics
     }
 
-    /// Where the message is.
+    /// Range of the message.
     pub(super) fn message(self) -> Range<usize> {
         let first = self.slot() + 2;
         first..first + self.message
     }
 
-    /// Where the digest of the registry is.
+    /// Index of the digest of the registry.
     pub(super) fn registry(self) -> usize {
         self.message().end
     }
 
-    /// Where the committee is.
+    /// Index of the committee.
     pub(super) fn committee(self) -> usize {
         self.registry() + DIGEST
     }
 
-    /// Where the level of the merge is.
+    /// Index of the level of the merge.
     pub(super) fn level(self) -> usize {
         self.committee() + 1
     }
 
-    /// Where the digest of the circuits is.
+    /// Index of the digest of the circuits.
     pub(super) fn key(self) -> usize {
         self.level() + 1
     }
 
-    /// Where it says whether a bundle is proved as a whole: 1 in a bundle of bundles, whose message is the
-    /// digest of the bundle's statement; 0 where one entry of it is kept.
+    /// Index of the flag for a bundle proved as a whole: 1 in a bundle of bundles, whose message is the digest of
+    /// the bundle's statement; 0 if one entry of the bundle is kept.
     pub(super) fn whole(self) -> usize {
         self.key() + DIGEST
     }
 
-    /// Where it says whether the digest of the bitfield is an input: 1 where a bundle lists an entry; 0 where the
-    /// bits of the child are bound as those of a column, or there are none.
+    /// Index of the flag for the digest of the bitfield as an input: 1 if a bundle lists an entry; 0 if the bits
+    /// of the child are bound as those of a column, or if there are none.
     pub(super) fn bound(self) -> usize {
         self.whole() + 1
     }
 
-    /// Where that digest is.
+    /// Index of that digest.
     pub(super) fn bitfield(self) -> usize {
         self.bound() + 1
     }
@@ -230,7 +229,7 @@ impl Dimensions {
     }
 }
 
-/// The units of the permutations of so many children.
+/// The units of the permutations of this many children.
 pub(super) fn units(children: usize) -> Units {
     Units {
         kind: Kind::Own,
@@ -243,7 +242,7 @@ pub(super) fn units(children: usize) -> Units {
     }
 }
 
-/// Slices of columns: two bitfields each, and the inverses.
+/// Number of slices of columns: two bitfields each, and the inverses.
 pub(super) const COLUMN_SLICES: usize = (CHILDREN_MAX + 1).div_ceil(2);
 const _: () = assert!(CHILDREN_MAX < 1 << CHILD_LOG2 && COLUMN_SLICES <= 1 << BLOCK_LOG2);
 
@@ -252,7 +251,7 @@ pub(super) fn first_slice(child: usize) -> usize {
     (child + 1) << BLOCK_LOG2
 }
 
-/// Coordinates of what is committed.
+/// Number of coordinates of the committed vector.
 pub(super) fn coordinates(preset: &Preset) -> usize {
     preset.oracles[0].slices_log2 + SLICE_LOG2
 }

@@ -1,11 +1,11 @@
-//! Sparse matrices over the cells of a circuit, in batches of rows that vectors multiply.
+//! Sparse matrices over the cells of a circuit, in batches of rows that are multiplied with vectors.
 //!
-//! Most entries belong to variables of five cells, whose coefficients are 1, X, …, X^4 times one: they are
-//! one term, a multiple of X^power · Σ_t X^t·cell_t. What terms multiply, variables and single cells, are
-//! the *values* of a circuit, one list for all its matrices, in the order in which they are first needed.
-//! Rows with as many terms of one power are taken together, sixteen at a time, each in a lane of its own. Most
-//! coefficients are one or minus one, and terms are in such an order that sixteen rows add or subtract alike;
-//! most rows of sixteen are neighbours, as are many of their values.
+//! Most entries belong to variables of five cells, whose coefficients are 1, X, …, X^4 times one factor. Such
+//! entries form one term, a multiple of X^power · Σ_t X^t·cell_t. Terms multiply variables and single cells, the
+//! *values* of a circuit. These are one list for all its matrices, in the order in which they are first needed.
+//! Rows with the same number of terms of one power are taken together, sixteen at a time, each in its own lane.
+//! Most coefficients are one or minus one, and terms are ordered such that sixteen rows add or subtract alike.
+//! Most groups of sixteen rows are neighbours, as are many of their values.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::vector::{Planes, Vector};
 
-/// Rows of a batch that are taken together: a multiple of the lanes of each kernel.
+/// Number of rows of a batch that are taken together: a multiple of the lanes of each kernel.
 pub(super) const LANES: usize = 16;
 
 /// X · x.
@@ -36,22 +36,22 @@ fn shifted(mut x: Ext, power: u8) -> Ext {
     x
 }
 
-/// A term of a row: which value, and its coefficient without the power.
+/// A term of a row: the number of its value, and its coefficient without the power.
 pub(super) type Term = (u32, Fp);
 
-/// What terms of sixteen rows have in common.
+/// The common form of a term's coefficients in sixteen rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sign {
     /// All coefficients are one.
     Plus,
     /// All are minus one.
     Minus,
-    /// They are in a list.
+    /// They are listed.
     Any,
 }
 
 impl Sign {
-    /// That of a coefficient.
+    /// The sign of a coefficient.
     pub(super) fn of(scale: Fp) -> Sign {
         match scale {
             Fp::ONE => Sign::Plus,
@@ -61,19 +61,19 @@ impl Sign {
     }
 }
 
-/// Rows with as many terms of one power.
+/// Rows with the same number of terms of one power.
 #[derive(Clone, Debug)]
 struct Batch {
     power: u8,
-    /// Terms of a row.
+    /// Number of terms in a row.
     terms: usize,
-    /// The rows; those that fill the last lanes up have a value of zero.
+    /// The rows; padding in the last lanes has a value of zero.
     rows: Vec<u32>,
-    /// For each sixteen rows whether they are neighbours.
+    /// For each sixteen rows, whether they are neighbours.
     joined: Vec<bool>,
     /// The values' numbers, for each sixteen rows by term, then by lane.
     at: Vec<u32>,
-    /// For each sixteen rows and each term what coefficients are, and whether the values are neighbours.
+    /// For each sixteen rows and each term, the form of the coefficients, and whether the values are neighbours.
     kinds: Vec<(Sign, bool)>,
     /// The coefficients that are listed, in the same order.
     scales: Vec<Fp>,
@@ -90,7 +90,7 @@ fn successive(numbers: &[u32]) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matrix(Vec<Batch>);
 
-/// Numbers values while matrices are made.
+/// Numbers values while matrices are built.
 #[derive(Default)]
 pub(super) struct Numbering {
     variables: BTreeMap<u32, u32>,
@@ -108,13 +108,13 @@ enum Value {
 pub(super) struct Terms(BTreeMap<(u32, u8), Vec<(Value, Fp)>>);
 
 impl Numbering {
-    /// The terms of entries, which ascend in rows.
+    /// The terms of entries, which ascend by row.
     pub(super) fn terms(&mut self, entries: &[Entry]) -> Terms {
         let mut terms: BTreeMap<(u32, u8), Vec<(Value, Fp)>> = BTreeMap::new();
         let mut rest = entries;
         while let Some(first) = rest.first() {
-            // The recorder writes a variable of F as five entries with the factors f, X·f, …,
-            // X^4·f. Found again here, they are one term, and a fifth of the products.
+            // The recorder writes a variable of F as five entries with the factors f, X·f, …, X^4·f. Recognised
+            // here, they become a single term, with a fifth of the products.
             let of_variable = rest.get(..DEGREE).filter(|five| {
                 let mut factor = first.factor;
                 five.iter().enumerate().all(|(t, entry)| {
@@ -145,7 +145,7 @@ impl Numbering {
         Terms(terms)
     }
 
-    /// Where the values are.
+    /// The locations of the values.
     pub(super) fn sources(&self) -> Sources {
         let by_number = |numbers: &BTreeMap<u32, u32>| {
             let mut cells = vec![0; numbers.len()];
@@ -162,7 +162,7 @@ impl Numbering {
 }
 
 impl Terms {
-    /// The terms of each row and power by the numbers of sources.
+    /// The terms of each row and power, with sources by number.
     pub(super) fn numbered(&self, sources: &Sources) -> impl Iterator<Item = (u32, u8, Vec<Term>)> {
         self.0.iter().map(|((row, power), terms)| {
             let number = |value: Value| match value {
@@ -187,11 +187,10 @@ impl Matrix {
             shapes.entry(shape).or_default().push((row, terms));
         }
         let batch = |((power, terms), mut rows): (Shape, Rows)| {
-            // Rows of the same signs together.
             let signs = |terms: &[Term]| terms.iter().map(|t| Sign::of(t.1)).collect::<Vec<Sign>>();
             // Rows of the same signs together: sixteen that add and subtract alike need no
-            // coefficient at all. Then by number, so that most sixteens are neighbours and are
-            // loaded, not gathered.
+            // coefficient at all. Then by number, so that most groups of sixteen are neighbours
+            // and are loaded, not gathered.
             rows.sort_by_cached_key(|(row, terms)| (signs(terms), *row));
             let mut batch = Batch {
                 power,
@@ -202,9 +201,8 @@ impl Matrix {
                 kinds: Vec::new(),
                 scales: Vec::new(),
             };
-            // What fills up takes the value behind the last, which is zero.
-            // A filled lane must read something, and must not change row 0 that it is written to:
-            // it reads a zero.
+            // Padding takes the value after the last one, which is zero. A padding lane must read something, and
+            // must not change row 0, to which it is written, so it reads a zero.
             let filling = (sources.len() as u32, Fp::ZERO);
             for rows in rows.chunks(LANES) {
                 let of_rows: [u32; LANES] =
@@ -243,7 +241,7 @@ impl Matrix {
         out
     }
 
-    /// Rows · matrix: what each value is weighed with, and something behind the last.
+    /// Rows · matrix: the weight of each value, with unused elements after the last.
     pub(super) fn weighed(&self, sources: &Sources, rows: &Planes) -> Vec<Ext> {
         let mut values = vec![Ext::ZERO; sources.len() + 1];
         for batch in &self.0 {
@@ -283,7 +281,7 @@ impl Matrix {
         self.0.iter().map(of_batch).sum()
     }
 
-    /// Changes one coefficient, as a prover with circuits of its own would.
+    /// Changes one coefficient, like a prover with circuits of its own.
     #[cfg(test)]
     pub(super) fn change_an_entry(&mut self) {
         let with_scales = self.0.iter_mut().find(|batch| !batch.scales.is_empty());
@@ -291,7 +289,7 @@ impl Matrix {
     }
 }
 
-/// The elements of planes at places.
+/// The elements of planes at the given positions.
 #[inline(always)]
 fn gather_planes<V: Packed>(buffer: &mut Buffer, planes: &Planes, at: &[u32]) -> Vector<V> {
     let all = planes.coefficients(0..planes.len());
@@ -359,7 +357,7 @@ impl Sixteen<'_> {
         sum
     }
 
-    /// What the rows from a lane on have of planes.
+    /// The elements of planes that belong to the rows from a lane on.
     #[inline(always)]
     fn of_rows<V: Packed>(&self, buffer: &mut Buffer, planes: &Planes, lane: usize) -> Vector<V> {
         let rows = &self.rows[lane..][..V::LANES];
@@ -370,7 +368,7 @@ impl Sixteen<'_> {
     }
 }
 
-/// Σ of rows of a batch, weighed, without its power.
+/// Σ of weighted rows of a batch, without its power.
 struct At<'a> {
     batch: &'a Batch,
     values: &'a Planes,

@@ -1,15 +1,15 @@
-//! Proofs of proofs: that each bit of a bitfield is one of a child, of which there is a proof.
+//! Proofs of proofs: each bit of a bitfield is a bit of a child, for which there is a proof.
 //!
-//! A *merge* verifies proofs of instances and other merges, all of the same slot, message, registry and
-//! committee, inside a proof, and states the union of their bitfields. Children may overlap: nobody has to
-//! choose the best aggregate any more. The verifiers of both kinds are recorded as circuits from
-//! the one source that verifies natively (the crate's `circuit` module); the wiring of the circuits is a
-//! public polynomial, and whatever is left of public polynomials at each child is reduced to one point,
-//! so a merge of merges is as long, and as fast to verify, as a merge of leaves.
+//! A *merge* verifies proofs of instances and other merges, all of the same slot, message, registry and committee,
+//! inside a proof, and states the union of their bitfields. Children may overlap, so selecting the best aggregate
+//! is no longer necessary. The verifiers of both kinds are recorded as circuits from the same source that verifies
+//! natively (the crate's `circuit` module). The wiring of the circuits is a public polynomial, and the remaining
+//! claims on public polynomials of each child are reduced to one point, so a merge of merges is as long, and as
+//! fast to verify, as a merge of leaves.
 //!
-//! A *bundle* verifies children that each have a statement of their own, of any slot, message and registry,
-//! and states the list of them; a bundle may have bundles as children, and lists theirs. A merge whose child
-//! is a bundle keeps one entry, however deep in it, and so *splits* it.
+//! A *bundle* verifies children that each have a statement of their own, of any slot, message and registry, and
+//! states the list of them. A bundle may have bundles as children, and lists theirs. A merge whose child is a
+//! bundle keeps one entry, however deep in the bundle, and so *splits* it.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -18,8 +18,8 @@
 //! | `child`, `split` | the circuits: of leaves and merges, of bundles |
 //! | `wiring`, `matrix`, `lanes`, `sources`, `cells` | their matrices, built once, and weights of cells |
 //! | `verifier` | the verifier of a merge or bundle, over any arithmetic |
-//! | `weights` | claims on what is committed |
-//! | `residual` | reduction of what is left to one point |
+//! | `weights` | claims on committed data |
+//! | `residual` | reduction of the remaining claims to one point |
 //! | `prover`, `rounds`, `opening`, `reduction` | the prover |
 //! | `bundle` | bundles |
 //! | `codec` | bytes |
@@ -73,26 +73,26 @@ use std::sync::OnceLock;
 use verifier::read_merge;
 use wiring::{Wiring, setting};
 
-/// The numbers that the error of a merge follows from.
+/// The sizes that determine the error of a merge.
 pub(crate) struct MergeSizes {
     pub(crate) units: poseidon_gkr::Units,
     /// Degrees: of the claim on inputs and outputs, of a point of outputs of permutations, of a point of rows.
     pub(crate) fixed: usize,
     pub(crate) outputs: usize,
     pub(crate) rows: usize,
-    /// Coordinates of a column of bits.
+    /// Number of coordinates of a column of bits.
     pub(crate) column: usize,
-    /// Coordinates of an element of a registry's row.
+    /// Number of coordinates of an element in a registry row.
     pub(crate) key: usize,
     pub(crate) children: usize,
-    /// Rounds that reduce what is left.
+    /// Number of rounds that reduce the remaining claims.
     pub(crate) residual: usize,
-    /// Coordinates of what is committed, claims on it and the first sample.
+    /// Number of coordinates of the committed vector, and of claims on it plus the first sample.
     pub(crate) coordinates: usize,
     pub(crate) claims: usize,
 }
 
-/// The sizes of a merge of as many children as there is room for, of leaves of a relation.
+/// The sizes of a merge with the maximum number of children, which are leaves of a relation.
 pub(crate) fn sizes(relation: &Relation) -> MergeSizes {
     let dimensions = Dimensions::of(relation);
     let outputs = CHILD_LOG2 + layout::PERMUTATIONS_LOG2 + DIGEST.ilog2() as usize;
@@ -106,32 +106,33 @@ pub(crate) fn sizes(relation: &Relation) -> MergeSizes {
         children: CHILDREN_MAX,
         residual: WIRING_LOG2 + CELLS_LOG2 + REGISTRY_LOG2 + dimensions.key_log2,
         coordinates: layout::coordinates(&Preset::MERGE),
-        // Inputs and outputs, outputs, cubes and inputs of permutations, three of the rows, all columns,
-        // words, what the children left, and the sample.
+        // Inputs and outputs; outputs, cubes and inputs of permutations; three of the rows; all columns; words;
+        // what the children left; and the sample.
         claims: 4 + 3 + (CHILDREN_MAX + 1) + 1 + CHILDREN_MAX + 1,
     }
 }
 
-/// Levels of proofs of proofs at most: a merge or a bundle of leaves is of level 1.
+/// Maximum number of levels of proofs of proofs: a merge or a bundle of leaves is of level 1.
 pub const LEVEL_MAX: u32 = 8;
 
-/// Levels of bundles above each other at most.
+/// Maximum number of levels of bundles above each other.
 pub(crate) const BUNDLE_LEVELS: u32 = 2;
 
-/// Levels at most of a merge that may be bundled as often as possible, split off and merged once more.
+/// Maximum number of levels of a merge that can still be bundled as often as possible, split off and merged once
+/// more.
 pub const MERGE_LEVELS: u32 = LEVEL_MAX - BUNDLE_LEVELS - 2;
 
-/// Entries of a bundle at most, its bundles' among them.
+/// Maximum number of entries in a bundle, including those of the bundles in it.
 pub const ENTRIES_MAX: usize = CHILDREN_MAX.pow(BUNDLE_LEVELS);
 
-/// What a child of a merge is.
+/// The kind of a merge's child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildKind {
     /// A proof of instances.
     Leaf,
     /// A merge.
     Merge,
-    /// A bundle: a merge keeps one entry of it, a bundle all of them.
+    /// A bundle. A merge keeps one entry of it, a bundle keeps all of them.
     Bundle,
 }
 
@@ -151,21 +152,21 @@ impl ChildKind {
     }
 }
 
-/// A proof that proofs hold.
+/// A proof that other proofs hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeProof {
     /// Its level, above that of each child.
     pub level: u32,
-    /// What each child is.
+    /// The kind of each child.
     pub kinds: Vec<ChildKind>,
-    /// What the prover says, in the order of the transcript, with the opened rows and paths.
+    /// The prover's messages in transcript order, with the opened rows and paths.
     pub elements: Vec<Fp>,
 }
 
 /// A proof to be merged.
 #[derive(Clone, Copy, Debug)]
 pub enum ChildProof<'a> {
-    /// Of instances, under [`Preset::FAST`].
+    /// A proof of instances, under [`Preset::FAST`].
     Leaf(&'a SuccinctProof),
     /// A merge, under [`Preset::MERGE`].
     Merge(&'a MergeProof),
@@ -175,9 +176,9 @@ pub enum ChildProof<'a> {
     Entry {
         /// The bundle.
         proof: &'a BundleProof,
-        /// All that it bundles.
+        /// All items that it bundles.
         items: &'a [Item<'a>],
-        /// Which of its entries is kept, if all are counted in order.
+        /// The index of the kept entry, counting all entries in order.
         kept: usize,
     },
 }
@@ -192,7 +193,7 @@ impl ChildProof<'_> {
         }
     }
 
-    /// What it is.
+    /// Its kind.
     pub(crate) fn kind(&self) -> ChildKind {
         match self {
             ChildProof::Leaf(_) => ChildKind::Leaf,
@@ -201,7 +202,7 @@ impl ChildProof<'_> {
         }
     }
 
-    /// Whether the circuits have room for it: leaves of so many groups.
+    /// Checks that the circuits can take it: leaves of at most this many groups.
     fn check_size(&self, leaf_groups: usize) -> Result<(), ProveError> {
         match self {
             ChildProof::Leaf(SuccinctProof { groups, .. })
@@ -226,7 +227,7 @@ impl ChildProof<'_> {
     }
 }
 
-/// A child of a merge: its proof, and who its statement says signed.
+/// A child of a merge: its proof, and the signers in its statement.
 #[derive(Clone, Copy, Debug)]
 pub struct Child<'a> {
     /// The proof.
@@ -237,10 +238,10 @@ pub struct Child<'a> {
 
 /// Merges of proofs of one relation.
 ///
-/// The circuits take many verifications' time and memory. They are made when the first proof needs them,
-/// once for all threads, or before by [`Merges::make_circuits`]. Of a set whose circuits' digest is a
-/// constant, nothing but a proof of which all else holds needs them; of others, nothing but one that is
-/// not too long, about a statement that could have one.
+/// The circuits take the time and memory of many verifications. They are made once for all threads, when the first
+/// proof needs them, or earlier by [`Merges::make_circuits`]. For a set whose circuits' digest is a constant, they
+/// are needed only for a proof in which everything else holds; for other sets, only for a proof that is not too
+/// long, of a statement that could have one.
 #[derive(Debug)]
 pub struct Merges<'a> {
     of: &'a dyn Statements,
@@ -248,7 +249,7 @@ pub struct Merges<'a> {
     wiring: OnceLock<Wiring>,
 }
 
-/// Whether levels and numbers of children are possible.
+/// Checks that levels and numbers of children are possible.
 fn check_tree(level: u32, got: usize) -> Result<(), VerifyError> {
     let max = CHILDREN_MAX;
     if got == 0 || got > max {
@@ -274,20 +275,20 @@ impl<'a> Merges<'a> {
         self.of.relation()
     }
 
-    /// The public values of a statement, which is one of the relation.
+    /// The public values of a statement of the relation.
     fn publics(&self, statement: &Statement) -> Vec<Fp> {
         self.of.publics(statement.slot, &statement.message)
     }
 
-    /// Makes the circuits if nobody did: before the first proof is waited for.
+    /// Makes the circuits if they do not exist yet, so that the first proof does not have to wait for them.
     ///
     /// # Panics
-    /// If the circuits do not fit their layout: the relation is wrong as a program.
+    /// If the circuits do not fit their layout, which is a programming error in the relation.
     pub fn make_circuits(&self) {
         self.wiring();
     }
 
-    /// Groups of instances of a leaf at most: its circuit has room for no more.
+    /// Maximum number of groups of instances in a leaf; its circuit cannot take more.
     pub fn leaf_groups_max(&self) -> usize {
         self.dimensions.leaf_groups
     }
@@ -302,15 +303,15 @@ impl<'a> Merges<'a> {
         })
     }
 
-    /// The digest of the circuits, which the transcript of each merge has. A constant comes before the
-    /// circuits: else whoever sends a header could have them made.
+    /// The digest of the circuits, which enters the transcript of each merge. A pinned constant is used before the
+    /// circuits are made; otherwise anyone who sends a header could trigger building them.
     pub(crate) fn key(&self) -> Digest {
         let made = self.wiring.get().map(|wiring| wiring.key);
         let known = made.or_else(|| wiring::pinned(self.relation().id));
         known.unwrap_or_else(|| self.wiring().key)
     }
 
-    /// Elements of F_p that a proof of proofs of these kinds has at most.
+    /// Maximum number of elements of F_p in a proof of proofs of these kinds.
     fn elements(&self, preset: &Preset, form: Form, kinds: &[ChildKind]) -> usize {
         let children = kinds.len();
         let of_kind = |of: ChildKind| kinds.iter().filter(|kind| **kind == of).count();
@@ -320,7 +321,7 @@ impl<'a> Merges<'a> {
         let permutations = poseidon_gkr::sent(&units(children));
         let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
         let union = 1 + 2 * REGISTRY_LOG2 + children + 1;
-        // The rounds that bind the circuit are there if a child has another than that of leaves.
+        // The rounds that bind the circuit are present if a child uses another circuit than that of leaves.
         let bound = if wired > 0 { 0 } else { CIRCUITS_LOG2 };
         let wiring = 1 + 2 * (WIRING_LOG2 - bound) + 1 + wired + 2 * CELLS_LOG2 + 1;
         let registry = match form {
@@ -343,7 +344,7 @@ impl<'a> Merges<'a> {
         Ok(self.known_of(Form::Merge, kinds, digest, vec![inputs]))
     }
 
-    /// What a verifier knows, with a statement's digest, and inputs of circuits after the constant one.
+    /// The data known to a verifier, from a statement's digest and the inputs of circuits after the constant one.
     fn known_of(
         &self,
         form: Form,
@@ -368,7 +369,7 @@ impl<'a> Merges<'a> {
         }
     }
 
-    /// The inputs of the children's circuits after the constant one, below a proof of a level.
+    /// The inputs of the children's circuits after the constant one, below a proof of some level.
     fn inputs(&self, statement: &Statement, level: u32) -> Vec<Fp> {
         let mut inputs = self.publics(statement);
         inputs.extend([
@@ -381,17 +382,17 @@ impl<'a> Merges<'a> {
         inputs.push(Fp::new(level));
         inputs.extend(self.key());
         debug_assert_eq!(inputs.len() + 1, self.dimensions.whole());
-        // Not whole, and no digest of a bitfield: a bundle says so of what it lists.
+        // Not whole, and no digest of a bitfield: a bundle sets these for what it lists.
         inputs.resize(self.dimensions.end() - 1, Fp::ZERO);
         inputs
     }
 
-    /// Proves that the bits of a statement are among those of children. The statement's level must be above
+    /// Proves that the bits of a statement are among those of its children. The statement's level must be above
     /// theirs.
     ///
     /// # Errors
-    /// [`ProveError::Child`] for a child that is no proof of its bitfield, [`ProveError::Statement`] for a
-    /// statement that no proof is accepted for, or a bit that no child has.
+    /// [`ProveError::Child`] for a child that does not prove its bitfield, [`ProveError::Statement`] for a
+    /// statement for which no proof is accepted, or a bit that no child has.
     pub fn prove(
         &self,
         exec: Exec<'_>,
@@ -425,8 +426,8 @@ impl<'a> Merges<'a> {
                 return Err(ProveError::Statement(VerifyError::Level));
             }
         }
-        // A bit that no child has makes a proof that fails; found here before seconds are spent on
-        // it.
+        // A bit that no child has would make a proof that fails; it is detected here before seconds are spent on
+        // the proof.
         let missing =
             |x: &usize| statement.bitfield[*x] && !children.iter().any(|child| child.bitfield[*x]);
         if (0..statement.bitfield.len()).any(|x| missing(&x)) {
@@ -457,14 +458,14 @@ impl<'a> Merges<'a> {
         }
     }
 
-    /// What the circuits are told of the children of a merge.
+    /// The hints for the circuits of a merge's children.
     fn hints(&self, statement: &Statement, children: &[Child<'_>]) -> Vec<Verified> {
         let inputs = self.inputs(statement, statement.level);
         let hints = |child: &Child<'_>| self.hints_of(inputs.clone(), child, &[]);
         children.iter().map(hints).collect()
     }
 
-    /// What the circuit of a child with these inputs is told; a bundle as a whole has entries.
+    /// The hints for the circuit of a child with these inputs; `entries` are those of a bundle proved as a whole.
     fn hints_of(&self, inputs: Vec<Fp>, child: &Child<'_>, entries: &[Statement]) -> Verified {
         let (header, elements) = match child.proof {
             ChildProof::Leaf(proof) => {
@@ -508,14 +509,14 @@ impl<'a> Merges<'a> {
         statement: &Statement,
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
-        // All that needs no circuits comes first: they may not be made yet.
+        // All checks that need no circuits come first, because the circuits may not exist yet.
         check_tree(statement.level, proof.kinds.len())?;
         check_statement(self.relation(), statement)?;
         if statement.level != proof.level {
             return Err(VerifyError::Level);
         }
-        // At most, not exactly: paths that share nodes are shorter. Reading ends in `finish`, which
-        // refuses what is left over.
+        // At most, not exactly: paths that share nodes are shorter. Reading ends in `finish`, which rejects
+        // leftover elements.
         let most = self.elements(preset, Form::Merge, &proof.kinds);
         check_length(&proof.elements, most)?;
         check_registry(self.relation(), registry, &statement.bitfield)?;
@@ -539,7 +540,7 @@ impl<'a> Merges<'a> {
     }
 }
 
-/// Whether a proof has no more elements than it can have.
+/// Checks that a proof has no more elements than it can have.
 fn check_length(elements: &[Fp], want: usize) -> Result<(), VerifyError> {
     match elements.len() {
         got if got <= want => Ok(()),

@@ -1,4 +1,4 @@
-//! The weights that all claims of a merge give to cells and columns, for its prover.
+//! The weights that all claims of a merge give to cells and columns, for the prover.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +29,9 @@ impl Prover<'_> {
             .iter()
             .filter(|(part, _)| matrix(part).is_some())
             .collect();
-        // What a matrix weighs cells with is one for all children of a kind.
-        // Rows · matrix is the costly step, and the same for all children of a kind up to a factor;
-        // only the last one, from values to cells, is done for each.
+        // The weights that a matrix gives to cells are shared by all children of a kind. Rows · matrix is the
+        // costly step, and the same for all children of a kind up to a factor; only the last step, from values to
+        // cells, is done for each child.
         let kinds: Vec<usize> = (0..CIRCUITS)
             .filter(|circuit| witness.iter().any(|child| child.circuit == *circuit))
             .collect();

@@ -30,7 +30,7 @@ use crate::vector::eq_planes;
 use crate::whir::blocks::Outer;
 use crate::whir::{self, Committer, Preset, Remaining};
 
-/// A child that is to be merged: what its circuit is told, its proof's elements and its bitfield.
+/// A child to be merged: the hints for its circuit, its proof's elements and its bitfield.
 #[derive(Clone, Debug)]
 pub(super) struct Verified {
     pub(super) hints: Hints,
@@ -46,18 +46,18 @@ pub(super) struct Child {
     pub(super) permuted: Vec<[Fp; WIDTH_16]>,
 }
 
-/// A prover at work.
+/// The state of a prover.
 pub(super) struct Prover<'a> {
     pub(super) exec: Exec<'a>,
     pub(super) wiring: &'a Wiring,
     pub(super) setting: super::child::Setting<'a>,
-    /// The registry of a merge; what a bundle leaves of registries is not reduced.
+    /// The registry of a merge. The remaining registry claims of a bundle are not reduced.
     pub(super) registry: Option<&'a Registry>,
     pub(super) known: MergeKnown<Fp>,
 }
 
 impl Header {
-    /// The circuit that verifies such proofs.
+    /// The number of the circuit that verifies such proofs.
     pub(super) fn circuit(&self) -> usize {
         match self {
             Header::Leaf { .. } => ChildKind::Leaf.circuit(),
@@ -81,7 +81,7 @@ impl Prover<'_> {
         })
     }
 
-    /// Verifies the children, and takes down what their circuits compute.
+    /// Verifies the children, and records what their circuits compute.
     pub(super) fn witnesses(&self, children: &[Verified]) -> Result<Vec<Child>, ProveError> {
         self.exec.step("verifying children")?;
         let witness = |c: usize| self.witness(&children[c]);
@@ -92,7 +92,7 @@ impl Prover<'_> {
         witness.enumerate().map(refused).collect()
     }
 
-    /// Verifies a child, and takes down what its circuit computes.
+    /// Verifies a child, and records what its circuit computes.
     pub(super) fn witness(&self, child: &Verified) -> Result<Child, VerifyError> {
         let circuit = Circuit::running();
         let recorder = Recorder::new(&circuit, &child.elements);
@@ -106,7 +106,7 @@ impl Prover<'_> {
         })
     }
 
-    /// Proves what witnesses say, true or not.
+    /// Proves from witnesses, whether or not they are valid.
     pub(super) fn prove_witness(
         &self,
         preset: &Preset,
@@ -135,8 +135,8 @@ impl Prover<'_> {
         let committer = Committer::new(&mut sender, exec, preset, SLICE_LOG2, &slices, &numbers)?;
         self.argue(&mut sender, &trace, &witness, &columns, bitfield)?;
         exec.step("own reading")?;
-        // The prover reads its own proof with the verifier's code to learn what it claimed: claims
-        // are written down once, and prover and verifier cannot disagree about them.
+        // The prover reads its own proof with the verifier's code to obtain its claims. Claims are written down
+        // only once, and prover and verifier cannot disagree about them.
         let arith = Native::new(sender.proof());
         let argued = read_argued(arith, self.setting.relation.id, preset, &self.known)?;
         let (claims, outputs) = (argued.claims, argued.children);
@@ -210,13 +210,13 @@ impl Prover<'_> {
             let element = |j: usize| Ext(dimensions.output(j).map(|cell| child.cells[cell]));
             sender.send(&(0..outputs).map(element).collect::<Vec<Ext>>());
         }
-        // Absorbed but not sent: the transcript has the same form for every number of children, so
-        // one circuit reads all of them.
+        // Absorbed but not sent: the transcript has the same form for every number of children, so a single
+        // circuit reads all of them.
         let absent = vec![Fp::ZERO; outputs * DEGREE];
         for _ in witness.len()..self.known.used.len() {
             sender.absorb(&absent);
         }
-        // Inputs and outputs: a claim of which nothing is said.
+        // Inputs and outputs: a claim for which nothing is sent.
         sender.challenges(CHILD_LOG2 + LANES_LOG2 + 1);
         exec.step("permutations")?;
         let child = sender.challenges(CHILD_LOG2);
@@ -242,7 +242,7 @@ impl Prover<'_> {
         self.rows(sender, witness)?;
         exec.step("union")?;
         union(sender, exec, columns, bitfield, &self.known.used);
-        // Words of the bitfields: a claim of which nothing is said.
+        // Words of the bitfields: a claim for which nothing is sent.
         sender.challenges(WORDS_LOG2 + 1);
         Ok(())
     }
@@ -289,8 +289,8 @@ fn columns(children: &[Verified], bitfield: &[bool]) -> Vec<Vec<Fp>> {
     let inverses = (0..bitfield.len()).map(|x| {
         let sum: Fp = columns.iter().map(|column| column[x]).sum();
         match bitfield[x] {
-            // A sum of zero under a set bit has no inverse: a lying prover's proof is then refused
-            // by the union, and an honest one was refused before it began.
+            // A sum of zero under a set bit has no inverse. The proof of a lying prover is then rejected by the
+            // union; an honest prover was rejected before it began.
             true => sum.inverse().unwrap_or_default(),
             false => Fp::ZERO,
         }
@@ -301,7 +301,7 @@ fn columns(children: &[Verified], bitfield: &[bool]) -> Vec<Vec<Fp>> {
     columns
 }
 
-/// All slices in the order of their numbers, so many of each child.
+/// All slices in the order of their numbers, with `of_child` slices for each child.
 fn slices(columns: &[Vec<Fp>], witness: &[Child], of_child: usize) -> Vec<Vec<Fp>> {
     let half = vec![Fp::ZERO; 1 << REGISTRY_LOG2];
     let of_columns = (0..COLUMN_SLICES).map(|i| {

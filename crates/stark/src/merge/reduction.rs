@@ -1,4 +1,4 @@
-//! The prover's side of the reduction of what is left: see [`super::residual`].
+//! The prover's side of the reduction of the remaining claims: see [`super::residual`].
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl Prover<'_> {
             let blocks = self.point_blocks(&child.wiring_row, &child.wiring_cell)?;
             sums.push((etas[*c], blocks));
         }
-        // Where all children are leaves, the circuit is bound by that, and nothing is sent.
+        // If all children are leaves, that fixes the circuit, and nothing is sent.
         let mut row = Vec::with_capacity(WIRING_LOG2);
         if merges.is_empty() {
             for _ in 0..CIRCUITS_LOG2 {
@@ -83,7 +83,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Sends values of children that are no leaves; those of others are absorbed as zeros.
+    /// Sends values of children that are not leaves; those of leaves are absorbed as zeros.
     fn send_of_merges(&self, sender: &mut Sender, merges: &[usize], values: &[Ext]) {
         for c in 0..self.known.merged.len() {
             match merges.iter().position(|merge| *merge == c) {
@@ -93,7 +93,7 @@ impl Prover<'_> {
         }
     }
 
-    /// What the opening leaves: matrices at its cells, with the weights of rows.
+    /// The claims that the opening leaves: matrices at its cells, with the weights of rows.
     fn own_blocks(&self, weights: &WiringWeights<Ext>, leaves: bool) -> Result<Blocks, Stopped> {
         let (circuits, coordinates) = match leaves {
             true => (1, PARTS_LOG2),
@@ -104,7 +104,7 @@ impl Prover<'_> {
         let of_parts = self.exec.try_map(weights.parts.len(), |i| {
             row_weights(self.exec, &weights.parts[i].part)
         })?;
-        // A circuit that no child has weighs nothing, and has values all the same.
+        // A circuit that no child uses has weight zero, but still has values.
         let all = self.exec.try_map(circuits * MATRICES, |i| {
             let (circuit, m) = (i / MATRICES, i % MATRICES);
             let mut sum = Planes::zero(1 << PRODUCTS_LOG2);
@@ -156,7 +156,7 @@ impl Prover<'_> {
             claim += *eta * child.registry;
             weights.add_assign(&eq_planes(self.exec, *eta, &child.registry_at));
         }
-        // A row is filled up to a power of two.
+        // A row is padded to a power of two.
         let row = |row: usize| {
             let mut elements = registry.row(row);
             elements.resize(1 << self.known.dimensions.key_log2, Fp::ZERO);

@@ -1,11 +1,11 @@
-//! What is left when a merge has been opened: values of public polynomials, those of the children and
+//! The claims that remain after a merge has been opened: values of public polynomials, those of the children and
 //! its own, each reduced to one.
 //!
-//! The wiring of the circuits is one multilinear polynomial 𝓜(row, cell), whose rows are numbered by
-//! circuit, matrix and row. The opening leaves Σ_row W(row)·𝓜(row, ζ), and each child that is no leaf leaves
-//! a value at a point (row, cell). A sumcheck over rows takes all of them to one row, one over cells to
-//! one cell (sums of claims at different points, as in Lund et al. and in later folding schemes). The
-//! registry's points are reduced by one sumcheck. Only who verifies a root evaluates the polynomials.
+//! The wiring of the circuits is one multilinear polynomial 𝓜(row, cell), whose rows are numbered by circuit,
+//! matrix and row. The opening leaves Σ_row W(row)·𝓜(row, ζ), and each child that is not a leaf leaves a value at
+//! a point (row, cell). A sumcheck over rows reduces all of them to one row, and one over cells to one cell (sums
+//! of claims at different points, as in Lund et al. and in later folding schemes). The registry's points are
+//! reduced by one sumcheck. Only the verifier of a root evaluates the polynomials.
 
 use alphorn_exec::Exec;
 
@@ -33,7 +33,7 @@ const ROUND_DEGREE: usize = 2;
 /// The circuits: that of leaves, that of merges, that of bundles.
 pub(super) const CIRCUITS: usize = 3;
 
-/// Where a part lies among the matrices of a circuit.
+/// The index of a part's matrix among the matrices of a circuit.
 pub(super) fn matrix<E>(part: &Part<E>) -> Option<usize> {
     match part {
         Part::Inputs { .. } => Some(0),
@@ -71,8 +71,8 @@ pub(super) fn wiring_weights<A: Arith>(
         let (Some(matrix), Some(groups)) = (matrix(part), groups(part)) else {
             continue;
         };
-        // Children of one kind have one circuit, so their weights add up before the matrix is
-        // touched: three coefficients for seven children.
+        // Children of one kind have the same circuit, so their weights add up before the matrix is touched: three
+        // coefficients for seven children.
         let all = groups.iter().zip(&children[1..]).map(|(g, e)| *g * *e);
         let all: Vec<A::Ext> = all.collect();
         let of_kind = |flags: &[A::Base]| {
@@ -80,7 +80,7 @@ pub(super) fn wiring_weights<A: Arith>(
             sum(arith, terms.map(|(x, flag)| *x * *flag))
         };
         let [merged, bundled] = [of_kind(&known.merged), of_kind(&known.bundled)];
-        // What is neither merge nor bundle is a leaf: no third list of flags, which could
+        // A child that is neither merge nor bundle is a leaf. There is no third list of flags, which could
         // contradict the two.
         let leaves = sum(arith, all.iter().copied()) - merged - bundled;
         parts.push(WiringPart {
@@ -147,7 +147,7 @@ fn row_weight<A: Arith>(arith: &A, part: &Part<A::Ext>, row: &[A::Ext]) -> A::Ex
     }
 }
 
-/// What is claimed of the wiring, with the factors of the claims of children that leave one.
+/// The claims on the wiring, with the factors of the claims of children that leave one.
 pub(super) struct WiringClaims<'a, A: Arith> {
     wired: Vec<A::Base>,
     children: &'a [Outputs<A::Ext>],
@@ -174,8 +174,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         factors.map(|(factor, wired)| *factor * *wired).collect()
     }
 
-    /// Reads the rounds that bind the circuit. Where all children are leaves, nothing but the first circuit has
-    /// a weight: there are no such rounds, and its coordinates are zero.
+    /// Reads the rounds that bind the circuit. If all children are leaves, only the first circuit has a weight:
+    /// there are no such rounds, and its coordinates are zero.
     fn read_circuit(
         &self,
         channel: &mut Channel<A>,
@@ -183,16 +183,15 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
     ) -> Result<(A::Ext, Vec<A::Ext>), VerifyError> {
         let one = channel.arith.base(Fp::ONE);
         let wired = self.wired.iter();
-        // Computed, not told: inside a circuit the kinds of a child's children are hints, and a
-        // round left out where one is needed would prove nothing.
+        // Computed, not given: inside a circuit the kinds of a child's children are hints, and leaving out a round
+        // that is needed would prove nothing.
         let any = one - wired.fold(one, |none, wired| none * (one - *wired));
         let (mut claim, mut point) = (claim, Vec::with_capacity(WIRING_LOG2));
         for _ in 0..CIRCUITS_LOG2 {
             let rest = channel.read_where(any, ROUND_DEGREE)?;
             let x = channel.challenge();
             let next = next_claim(&channel.arith, claim, &rest, x);
-            // Without such a child the round is read as zeros and changes nothing; a circuit cannot
-            // skip it.
+            // Without such a child the round is read as zeros and changes nothing; a circuit cannot skip it.
             claim = claim + (next - claim) * any;
             point.push(x * any);
         }
@@ -216,8 +215,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         let (claim, mut row) = self.read_circuit(channel, claim)?;
         let (claim, within) = read_rounds(channel, claim, WIRING_LOG2 - CIRCUITS_LOG2)?;
         row.extend(within);
-        // At the random row all claims are about one polynomial of cells each; sent one by one,
-        // because they were made at different points of cells.
+        // At the random row each claim is about one polynomial of cells. They are sent one by one, because they
+        // were made at different points of cells.
         let own = channel.read_one()?;
         let mut of_children = Vec::with_capacity(self.children.len());
         for wired in &self.wired {
@@ -230,8 +229,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
             terms.map(|((f, child), value)| *f * eq_points(one, &child.wiring_row, &row) * *value);
         let excess = weights.at(arith, &row) * own + sum(arith, terms) - claim;
         arith.assert_zero(excess, VerifyError::WiringClaims)?;
-        // Drawn after the values were read: with eta, which the prover knew, two false ones could
-        // cancel each other in both sums.
+        // Drawn after the values were read: with eta, which the prover knew, two false ones could cancel each
+        // other in both sums.
         let theta = channel.challenge();
         let factors = self.factors(theta);
         let values = factors.iter().zip(&of_children).map(|(f, v)| *f * *v);
@@ -247,7 +246,7 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
     }
 }
 
-/// Reads plain rounds; returns the claim that is left and the point.
+/// Reads plain rounds; returns the remaining claim and the point.
 fn read_rounds<A: Arith>(
     channel: &mut Channel<A>,
     claim: A::Ext,
@@ -262,7 +261,7 @@ fn read_rounds<A: Arith>(
     Ok((claim, point))
 }
 
-/// What the children claim of the registry.
+/// The children's claims on the registry.
 pub(super) struct RegistryClaims<'a, A: Arith> {
     known: &'a MergeKnown<A::Base>,
     children: &'a [Outputs<A::Ext>],
@@ -281,8 +280,7 @@ impl<'a, A: Arith> RegistryClaims<'a, A> {
         &self,
         channel: &mut Channel<A>,
     ) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
-        // A child that is not there has the factor zero: its outputs count for nothing, whatever
-        // was read for them.
+        // An absent child has the factor zero, so its outputs do not count, whatever was read for them.
         let eta = channel.challenge();
         let one = channel.arith.ext(Ext::ONE);
         let factors = powers(one, eta, self.children.len());

@@ -19,8 +19,7 @@ impl Prover<'_> {
         let point = sender.challenges(PRODUCTS_LOG2 + CHILD_LOG2);
         let (rows, child) = point.split_at(PRODUCTS_LOG2);
         let children = eq_table(Ext::ONE, child);
-        // Rows are bound first, child by child: tables of different children never mix until each
-        // is one value.
+        // Rows are bound first, child by child: tables of different children never mix until each is one value.
         let mut tables = exec.try_map(witness.len(), |c| {
             let child = &witness[c];
             self.wiring.products(exec, child.circuit, &child.cells)
@@ -62,7 +61,7 @@ impl Prover<'_> {
     }
 }
 
-/// Proves that the bits are bits, and the bitfield their union.
+/// Proves that the bits are boolean, and that the bitfield is their union.
 pub(super) fn union(
     sender: &mut Sender,
     exec: Exec<'_>,
@@ -128,9 +127,8 @@ impl Pass for UnionSums<'_> {
                 for k in 0..3 {
                     totals[k] = totals[k].add(points[k]);
                     let square = points[k].mul(points[k]);
-                    // The leading coefficient has no linear term.
-                    // bit² − bit has degree two in the round's variable: at 0 and 1 it is a value,
-                    // as leading coefficient only the square counts.
+                    // The leading coefficient has no linear term. bit² − bit has degree two in the round's
+                    // variable: at 0 and 1 it is a value, for the leading coefficient only the square counts.
                     let value = if k < 2 { square.sub(points[k]) } else { square };
                     booleans[k] = booleans[k].add(lambda.mul(value));
                 }

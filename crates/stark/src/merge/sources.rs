@@ -1,4 +1,4 @@
-//! What the matrices of a circuit multiply: variables and single cells, in no lane.
+//! The values that the matrices of a circuit multiply outside of lanes: variables and single cells.
 
 use alphorn_exec::Backend;
 
@@ -9,7 +9,7 @@ use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::vector::{Planes, Vector};
 
-/// The values of a circuit: where they are among its cells.
+/// The values of a circuit and their positions among its cells.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
     /// The first cells of the variables.
@@ -35,12 +35,12 @@ impl Sources {
         self.variables.len() + self.cells.len()
     }
 
-    /// The values where cells have weights, and zeros behind them.
+    /// The values, with weights as the contents of cells, followed by zeros.
     pub(super) fn values(&self, backend: Backend, cells: &CellWeights) -> Planes {
         backend.run(Values { of: self, cells })
     }
 
-    /// The values of a witness, and zeros behind them.
+    /// The values of a witness, followed by zeros.
     pub(super) fn values_of_base(&self, cells: &[Fp]) -> Planes {
         let mut values = Planes::zero(self.len() + LANES);
         for (i, first) in self.variables.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Sources {
         values
     }
 
-    /// Adds what weights of values come to for cells.
+    /// Distributes weights of values to their cells.
     pub(super) fn spread(&self, values: &Planes, out: &mut Planes) {
         for (i, first) in self.variables.iter().enumerate() {
             let mut value = values.get(i);
@@ -70,7 +70,7 @@ impl Sources {
     }
 }
 
-/// All values, where cells have weights.
+/// All values, with weights as the contents of cells.
 struct Values<'a> {
     of: &'a Sources,
     cells: &'a CellWeights,
@@ -105,7 +105,7 @@ impl Pass for Values<'_> {
                 }
             }
         }
-        // What the last vectors have beside their values.
+        // Lanes of the last vectors beyond the values.
         for i in self.of.len()..out.len() {
             out.set(i, Ext::ZERO);
         }

@@ -1,16 +1,16 @@
-//! The circuit of bundles: all of a bundle for a bundle of bundles, or one entry for a merge that splits it.
+//! The circuit of bundles: the whole bundle for a bundle of bundles, or one entry for a merge that splits it.
 //!
-//! The circuit is told what the bundle lists, hashes it to the bundle's statement, and verifies the bundle. An
-//! input says which of the two it is for.
+//! The circuit takes the bundle's list as hints, hashes it to the bundle's statement, and verifies the bundle. An
+//! input selects which of the two it is for.
 //!
-//! *As a whole*: the statement's digest is the child's message, and the digest of what is left of the
-//! registries of all entries is an output, where others have what is left of one. Whoever verifies the bundle
-//! above has that list beside it. A bundle of bundles is no such child.
+//! *As a whole*: the statement's digest is the child's message, and the digest of the remaining registry claims of
+//! all entries is an output, in the position where others have the remaining claim of one registry. The verifier
+//! of the bundle above has that list alongside the proof. A bundle of bundles cannot be such a child.
 //!
-//! *One entry*: a flag chooses a child of the bundle, and if that is a bundle, another one the entry in it. The
-//! entry must be the one that the merge's own inputs and words make, and the claim on the registry that the
-//! circuit leaves is that entry's. Those of the others are dropped with them. That is sound because each
-//! entry has a proof of its own and a claim of its own: nothing in what is dropped could repair what is kept.
+//! *One entry*: a flag chooses a child of the bundle, and if that is a bundle, another flag chooses the entry in
+//! it. The entry must be the one built from the merge's own inputs and words, and the claim on the registry that
+//! the circuit leaves is that entry's. Those of the others are dropped with them. That is sound because each entry
+//! has its own proof and its own claim: nothing that is dropped could repair what is kept.
 
 use super::ChildKind;
 use super::child::{
@@ -28,23 +28,23 @@ use crate::field::Fp;
 use crate::merkle::Digest;
 use crate::transcript::tag;
 
-/// What the header of a bundle says, and what the circuit is told beside it.
+/// The contents of a bundle's header, and the additional hints for the circuit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bundled {
     /// Its level.
     pub(super) level: u32,
-    /// What each of its children is.
+    /// The kind of each of its children.
     pub(super) kinds: Vec<ChildKind>,
-    /// What it lists.
+    /// The items it lists.
     pub(super) listed: Vec<ListedChild>,
-    /// Which entry is kept; nothing is looked at if it is proved as a whole.
+    /// The entry that is kept; ignored if the bundle is proved as a whole.
     pub(super) kept: Kept,
-    /// What is left of the registries of its entries if it is proved as a whole, and else of the bundle in it
-    /// that has the entry.
+    /// The remaining registry claims of its entries if it is proved as a whole, otherwise those of the bundle in
+    /// it that has the entry.
     pub(super) left: Vec<Ext>,
 }
 
-/// What a bundle lists of a child.
+/// The data that a bundle lists for a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedChild {
     /// The inputs of its circuit from the first public value to the committee.
@@ -58,7 +58,7 @@ pub(super) struct ListedChild {
 pub(super) struct Kept {
     /// The child that has it.
     pub(super) child: usize,
-    /// If that is a bundle, all entries of it as it lists them, and which of them is kept.
+    /// If that child is a bundle, all its entries as it lists them, and the index of the one kept.
     pub(super) entries: Vec<Digest>,
     pub(super) entry: usize,
 }
@@ -91,7 +91,7 @@ fn statement<'a>(
     chain(recorder, start, listed)
 }
 
-/// Flags of which one is set, of something that is there.
+/// Flags, exactly one of which is set, on something that is present.
 fn choice<'a>(
     recorder: &mut Recorder<'a>,
     used: &[Wire<'a>],
@@ -99,15 +99,15 @@ fn choice<'a>(
 ) -> Result<Vec<Wire<'a>>, VerifyError> {
     let chosen: Vec<bool> = (0..used.len()).map(|i| i == kept).collect();
     let flags = marks(recorder, used, &chosen)?;
-    // Boolean and of sum one: exactly one flag is set. Without the sum a prover could keep two
-    // entries, or none, and state their sum of digests.
+    // Boolean with sum one: exactly one flag is set. Without the sum a prover could keep two entries, or none, and
+    // state their sum of digests.
     let none = recorder.base(Fp::ZERO) - recorder.base(Fp::ONE);
     let excess = flags.iter().fold(none, |sum, flag| sum + *flag);
     recorder.assert_zero(excess, VerifyError::Flag)?;
     Ok(flags)
 }
 
-/// The digest that flags choose.
+/// The digest selected by flags.
 fn chosen<'a>(
     recorder: &Recorder<'a>,
     flags: &[Wire<'a>],
@@ -122,7 +122,7 @@ fn chosen<'a>(
     sum
 }
 
-/// Demands that two digests be the same where a flag is set.
+/// Asserts that two digests are equal if a flag is set.
 pub(super) fn assert_same<'a>(
     recorder: &mut Recorder<'a>,
     flag: Wire<'a>,
@@ -132,8 +132,8 @@ pub(super) fn assert_same<'a>(
     let [a, b] = digests;
     let difference: [Wire<'a>; DIGEST] = std::array::from_fn(|i| a[i] - b[i]);
     for part in difference.chunks(DEGREE) {
-        // Five differences in one row: elements of F_p are independent coordinates of F, so the
-        // packed value is zero only if all are.
+        // Five differences in one row: elements of F_p are independent coordinates of F, so the packed value is
+        // zero only if all are.
         let part = recorder.pack(part) * flag;
         recorder.assert_zero(part, error)?;
     }
@@ -144,8 +144,8 @@ pub(super) fn assert_same<'a>(
 fn first_bit<'a>(recorder: &mut Recorder<'a>, word: Wire<'a>) -> Result<Wire<'a>, VerifyError> {
     let value = word.value().0[0].canonical();
     let mut bits = Vec::with_capacity(1 << WORD_LOG2);
-    // All sixteen bits, though one is wanted: fewer would leave the rest of the word free to make
-    // up for a wrong one.
+    // All sixteen bits, though only one is needed: with fewer, the rest of the word would be free to compensate
+    // for a wrong one.
     for k in 0..1 << WORD_LOG2 {
         let bit = recorder.hint(Fp::new(value >> k & 1));
         recorder.assert_bit(bit)?;
@@ -157,14 +157,14 @@ fn first_bit<'a>(recorder: &mut Recorder<'a>, word: Wire<'a>) -> Result<Wire<'a>
     Ok(bits[0])
 }
 
-/// A bundle as its circuit knows it.
+/// A bundle as seen by its circuit.
 struct Known<'a> {
     used: Vec<Wire<'a>>,
     bundled: Vec<Wire<'a>>,
     level: Wire<'a>,
     /// The inputs of its children.
     inputs: Vec<Vec<Wire<'a>>>,
-    /// What it lists of each.
+    /// The digest it lists for each child.
     listed: Vec<[Wire<'a>; DIGEST]>,
 }
 
@@ -183,12 +183,12 @@ fn list<'a>(
         let hints = (1..at.level()).map(|i| recorder.hint(value(i).unwrap_or_default()));
         let mut inputs = vec![recorder.base(Fp::ONE)];
         inputs.extend(hints);
-        // What a bundle's children saw as level of their parent is the bundle's, which
-        // `level_below` bound to this circuit's own.
+        // The parent level that a bundle's children saw is the bundle's level, which `level_below` bound to this
+        // circuit's own.
         inputs.push(known.level);
         inputs.extend(given.digest(at.key()));
         inputs.push(*bundled);
-        // What is listed of the bitfield is what the child's own circuit compares: the same wires.
+        // The listed digest of the bitfield is the one that the child's own circuit compares: the same wires.
         let bitfield = child.map_or([Fp::ZERO; DIGEST], |listed| listed.bitfield);
         let bitfield = bitfield.map(|x| recorder.hint(x));
         inputs.push(recorder.base(Fp::ONE) - *bundled);
@@ -196,14 +196,13 @@ fn list<'a>(
         let of_child = PublicInputs { inputs, at };
         let entry = entry(recorder, setting, &of_child, bitfield);
         let of_entry = listed(recorder, &of_child, entry);
-        // A bundle is listed by the digest that is its message.
-        // A listed bundle has its digest in the place of its message, where its own circuit
-        // compares it: see the end of `split`.
+        // A bundle is listed by the digest that is its message: a listed bundle has its digest in the position of
+        // its message, where its own circuit compares it. See the end of `split`.
         let message = of_child.digest(at.message().start);
         let difference = std::array::from_fn(|i| message[i] - of_entry[i]);
         let difference = recorder.scaled(*bundled, difference);
         let digest = std::array::from_fn(|i| of_entry[i] + difference[i]);
-        // What is not there is listed as zeros, as the native hash of the list has it.
+        // Absent children are listed as zeros, as in the native hash of the list.
         known.listed.push(recorder.scaled(known.used[c], digest));
         known.inputs.push(of_child.inputs);
     }
@@ -211,15 +210,15 @@ fn list<'a>(
 
 /// The entry that is kept.
 struct Choice<'a> {
-    /// Flags of the child that has it, and of its place in that child.
+    /// Flags of the child that has it, and of its index in that child.
     children: Vec<Wire<'a>>,
     entries: Vec<Wire<'a>>,
     /// Whether that child is a bundle.
     deep: Wire<'a>,
 }
 
-/// Flags of the child and of the entry in it that are kept, unless the bundle is proved as a whole: they
-/// must make the digest `own`.
+/// Flags of the kept child and of the kept entry in it, unless the bundle is proved as a whole. They must yield
+/// the digest `own`.
 fn keep<'a>(
     recorder: &mut Recorder<'a>,
     known: &Known<'a>,
@@ -234,7 +233,7 @@ fn keep<'a>(
     let deep = deep.fold(zero, |sum, (flag, bundled)| sum + *flag * *bundled);
     let used = flags(recorder, hints.entries.len(), CHILDREN_MAX)?;
     let entries = choice(recorder, &used, hints.entry)?;
-    // What is no bundle has one entry.
+    // A child that is not a bundle has one entry.
     recorder.assert_zero((one - deep) * (one - entries[0]), VerifyError::Flag)?;
     let listed = (0..CHILDREN_MAX).map(|j| {
         let hints = hints.entries.get(j).copied().unwrap_or_default();
@@ -247,8 +246,8 @@ fn keep<'a>(
             recorder.assert_zero(part, VerifyError::Flag)?;
         }
     }
-    // The level is part of that digest and is one below: so a bundle inside is of the level that it
-    // was made for, and not of a lower one with the same entries.
+    // The level is part of that digest and is one below, so a nested bundle has the level it was made for, and not
+    // a lower one with the same entries.
     let digest = statement(recorder, &used, known.level - one, &listed);
     assert_same(recorder, deep, [child, digest], VerifyError::Entry)?;
     let within = chosen(recorder, &entries, &listed);
@@ -262,7 +261,7 @@ fn keep<'a>(
     })
 }
 
-/// The verification of a bundle: as a whole, or with an entry that has a digest and a first word.
+/// Verifies a bundle: as a whole, or with one entry that has a given digest and first word.
 pub(super) fn split<'a>(
     mut recorder: Recorder<'a>,
     setting: &Setting<'_>,
@@ -277,9 +276,8 @@ pub(super) fn split<'a>(
     let used = flags(&mut recorder, hints.listed.len(), CHILDREN_MAX)?;
     let level = level_below(&mut recorder, parent, hints.level)?;
     let [merged, bundled] = kind_marks(&mut recorder, &used, &hints.kinds)?;
-    // A bundle in a bundle is of the level just below, and has no bundles.
-    // Where one entry is kept, the bundle may be of any lower level: the entry does not say of
-    // which.
+    // A bundle in a bundle is of the level just below, and contains no bundles. If one entry is kept, the bundle
+    // may be of any lower level, because the entry does not state the level.
     recorder.assert_zero(whole * (parent - level - one), VerifyError::Level)?;
     let bundles = bundled.iter().fold(zero, |sum, flag| sum + *flag);
     recorder.assert_zero(whole * bundles, VerifyError::Bundle)?;
@@ -296,8 +294,8 @@ pub(super) fn split<'a>(
     let digest = statement(&mut recorder, &known.used, level, &known.listed);
     let message = given.digest(at.message().start);
     assert_same(&mut recorder, whole, [digest, message], VerifyError::Entry)?;
-    // The circuit has to leave something about its bitfield, as leaves and merges do; the value at
-    // the point zero is its first bit.
+    // The circuit has to leave a claim on its bitfield, as leaves and merges do; the value at the point zero is
+    // its first bit.
     let first_bit = first_bit(&mut recorder, first_word)?;
     let numbers = open_first(&mut recorder, setting, &known.used);
     let known = MergeKnown {
@@ -328,7 +326,7 @@ pub(super) fn split<'a>(
     let outputs = Outputs {
         registry_at,
         registry,
-        // The bitfield is bound by its digest alone; what must be said of it here is true: its first bit.
+        // The bitfield is bound by its digest alone; the claim made here must be true, so it is its first bit.
         bitfield_at: vec![recorder.ext(Ext::ZERO); REGISTRY_LOG2],
         bitfield: first_bit,
         wiring_row: left.wiring_row,
@@ -338,8 +336,8 @@ pub(super) fn split<'a>(
     Ok((recorder, outputs))
 }
 
-/// What is left of registries: of a bundle as a whole the digest of what is left of each, and else that of
-/// the entry that is kept.
+/// The remaining registry claims: for a bundle as a whole the digest of all of them, otherwise that of the kept
+/// entry.
 fn registry<'a>(
     recorder: &mut Recorder<'a>,
     at: Dimensions,
@@ -353,7 +351,7 @@ fn registry<'a>(
         .iter()
         .map(|(at, value)| [&at[..], &[*value]].concat())
         .collect();
-    // As a whole that of each child, and else that of the bundle that has the entry.
+    // As a whole, the claim of each child; otherwise that of the bundle that has the entry.
     let (left, digest) = left(recorder, at.left(), hints);
     for (slot, left) in slots.iter().flatten().zip(&left) {
         recorder.assert_zero(whole * (*left - *slot), VerifyError::Left)?;
@@ -362,9 +360,8 @@ fn registry<'a>(
         let terms = flags.iter().zip(lists);
         terms.fold(zero, |sum, (flag, x)| sum + *flag * x)
     };
-    // Element by element: the slot of the child that was chosen, the one inside it if that child is
-    // a bundle, and the digest of all in place of the first elements if the bundle is proved as a
-    // whole.
+    // Element by element: the slot of the chosen child, the one inside it if that child is a bundle, and the
+    // digest of all in place of the first elements if the bundle is proved as a whole.
     let outputs = at.registry_outputs();
     let mut out = Vec::with_capacity(outputs);
     for k in 0..outputs {
@@ -382,7 +379,7 @@ fn registry<'a>(
     Ok((out, value))
 }
 
-/// What is left of a bundle's registries, and the digest of it: see [`super::known::left_digest`].
+/// The remaining registry claims of a bundle and their digest: see [`super::known::left_digest`].
 fn left<'a>(
     recorder: &mut Recorder<'a>,
     count: usize,

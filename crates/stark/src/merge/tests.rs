@@ -1,4 +1,4 @@
-//! Merges of small leaves: trees, statements, and provers that lie.
+//! Merges of small leaves: trees, statements, and lying provers.
 
 mod bound;
 mod bundle;
@@ -123,7 +123,7 @@ impl Setup {
             .verify(exec(), &Preset::MERGE, registry, statement, proof)
     }
 
-    /// What a prover makes of witnesses that were changed.
+    /// The result of a prover from altered witnesses.
     fn lied(
         &self,
         statement: &Statement,
@@ -173,8 +173,7 @@ fn a_tree_to_level_four_names_the_union_and_stays_as_long() {
     let single = leaf(&EXAMPLE, 5..6);
     let mut below = (setup.merge.clone(), setup.statement(0..6, 1));
     assert_eq!(setup.verify(&below.1, &below.0), Ok(()));
-    // From here on one more leaf with each level; a merge of two, of a merge and a leaf, and of
-    // sets that overlap.
+    // From here on, one more leaf at each level; a merge of two, of a merge and a leaf, and of overlapping sets.
     for level in 2..=LEVEL_MAX {
         let statement = setup.statement(0..6, level);
         let children = [merge_child(&below.0, &below.1), leaf_child(&single)];
@@ -204,8 +203,8 @@ fn a_tree_to_level_four_names_the_union_and_stays_as_long() {
     assert_eq!(refused, Err(ProveError::Statement(VerifyError::Level)));
 }
 
-/// Levels of merges begin at 1 and ascend: a merge that says that it is of level 0, or of p − 1, is no child,
-/// and neither is one of the level of its parent.
+/// Levels of merges begin at 1 and ascend: a merge that claims level 0, or p − 1, cannot be a child, and neither
+/// can one of its parent's level.
 #[test]
 fn levels_ascend_from_one() {
     let setup = &*SETUP;
@@ -225,7 +224,7 @@ fn levels_ascend_from_one() {
     }
 }
 
-/// A merge may claim fewer bits, and no other ones.
+/// A merge may claim fewer bits, but no others.
 #[test]
 fn a_merge_claims_bits_of_its_children_only() {
     let setup = &*SETUP;
@@ -236,7 +235,7 @@ fn a_merge_claims_bits_of_its_children_only() {
     let more = setup.statement(0..6, 1);
     let refused = setup.prove(&more, &children[..1]);
     assert_eq!(refused, Err(ProveError::Statement(VerifyError::Children)));
-    // Nor does a prover that does not look get away with it.
+    // A prover that skips the check does not get away with it either.
     assert_eq!(
         setup.lied(&more, &children[..1], |_, _| ()),
         Err(VerifyError::Children)
@@ -284,7 +283,7 @@ fn a_merge_is_of_one_statement_only() {
         refused,
         Err(VerifyError::BitBeyondRegistry { bit: 7, size: 7 })
     );
-    // One key of the registry is another: what is left of it has another value.
+    // One key of the registry is different, so the remaining registry claim has another value.
     let mut rows: Vec<Vec<Fp>> = (0..7).map(|i| setup.registry.row(i)).collect();
     rows[3][0] += Fp::ONE;
     let registry = Registry::new(&rows, 8, REGISTRY_LOG2).unwrap();
@@ -294,8 +293,8 @@ fn a_merge_is_of_one_statement_only() {
     assert_eq!(refused, Err(VerifyError::Registry));
 }
 
-/// A prover that states one thing of its children and proves another: what is stated enters the transcript
-/// either way, so a statement changed under an honest proof shows nothing of what binds it.
+/// A prover that states one thing of its children and proves another. What is stated enters the transcript either
+/// way, so changing a statement under an honest proof would not show what binds it.
 #[test]
 fn a_merge_states_what_its_children_prove() {
     let setup = &*SETUP;
@@ -337,8 +336,8 @@ fn a_merge_states_what_its_children_prove() {
     assert_eq!(forged(&more), Err(VerifyError::Bitfield));
 }
 
-/// A merge of other circuits, as an older version would have made it, is refused by the digest that
-/// stands for them, and so is one whose matrices are not those that the verifier evaluates.
+/// A merge with other circuits, as an older version would have made it, is rejected by the digest that represents
+/// them, and so is one whose matrices are not those that the verifier evaluates.
 #[test]
 fn the_circuits_are_bound() {
     let setup = &*SETUP;
@@ -366,10 +365,10 @@ fn the_circuits_are_bound() {
     assert!(!matches!(refused, Ok(Ok(()))), "{refused:?}");
 }
 
-/// Where a header has which children are bundles, the level, and which children are merges.
+/// Offsets in a header of the children that are bundles, the level, and the children that are merges.
 const SAID_AT: [usize; 3] = [8, 10, 11];
 
-/// A header costs its writer nothing, and circuits cost the reader seconds: whatever can be refused
+/// A header costs its writer nothing, while circuits cost the reader seconds, so everything that can be rejected
 /// without them is.
 #[test]
 fn what_is_no_merge_is_refused_without_circuits() {
@@ -384,7 +383,7 @@ fn what_is_no_merge_is_refused_without_circuits() {
     for index in 0..header {
         let mut changed = bytes.clone();
         changed[index] ^= 1;
-        // The level is compared with that of the statement, and other children say other things.
+        // The level is compared with that of the statement, and other children have other kinds.
         let refused = decode(&changed).is_err();
         assert!(refused || SAID_AT.contains(&index), "byte {index}");
     }
@@ -467,15 +466,15 @@ fn children_must_be_proofs_of_their_statements() {
     assert_eq!(none, Err(ProveError::Statement(count)));
 }
 
-/// A change of what a prover has of a child, and how it is refused: any way where none is named.
+/// A change to what a prover holds for a child, and the error that rejects it: any error if none is given.
 type Lie = (
     fn(&mut ChildWitness, &mut Verified, usize),
     usize,
     Option<VerifyError>,
 );
 
-/// Each class of cells, changed after the fact: the claim that binds it, or the row, is false. The quick
-/// tier tells a sample of the lies, `soak` all of them.
+/// Each class of cells is changed after the fact: the claim that binds it, or the row, is false. The quick tier
+/// tries a sample of the lies, `soak` all of them.
 #[test]
 fn a_witness_that_was_changed_proves_nothing() {
     let setup = &*SETUP;
@@ -498,7 +497,7 @@ fn a_witness_that_was_changed_proves_nothing() {
             77,
             Some(VerifyError::Weights),
         ),
-        // All cells zero: no row is violated, but the constant is.
+        // All cells are zero: no row is violated, but the constant is.
         (
             |witness, _, _| {
                 witness.cells.fill(Fp::ZERO);
@@ -517,7 +516,7 @@ fn a_witness_that_was_changed_proves_nothing() {
     lies.extend(inputs.map(|input| (cell, layout::input(input), None)));
     let free = [0, 1000, 100_000, 200_000];
     lies.extend(free.map(|at| (cell, layout::LAYOUT.free + at, None)));
-    // Each child is asked for other lies.
+    // Each child is tested with different lies.
     let step = if cfg!(feature = "soak") { 1 } else { 4 };
     let mut hints = 0;
     for (i, (change, at, want)) in lies.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The verifier of a merge over any arithmetic: from a proof to values of what is public.
+//! The verifier of a merge over any arithmetic: from a proof to values of public polynomials.
 
 use super::known::{BundleOutputs, Form, MergeKnown, Outputs, parameters};
 use super::layout::{
@@ -46,7 +46,7 @@ struct Reader<'a, A: Arith> {
     claims: Claims<A::Ext>,
 }
 
-/// What was read before claims are opened.
+/// The data read before claims are opened.
 pub(super) struct Argued<A: Arith> {
     channel: Channel<A>,
     commitment: Commitment<A>,
@@ -63,8 +63,8 @@ pub(super) fn read_argued<A: Arith>(
     known: &MergeKnown<A::Base>,
 ) -> Result<Argued<A>, VerifyError> {
     let mut channel = Channel::new(arith, parameters(relation, preset.id, known.form));
-    // Circuits, statement and header come before the commitment: nothing of what is proved may be
-    // chosen after the first challenge.
+    // Circuits, statement and header come before the commitment: no part of what is proved may be chosen after the
+    // first challenge.
     channel.absorb(&known.key);
     channel.absorb(&known.digest);
     let header = known.header(|x| channel.arith.base(x));
@@ -86,7 +86,7 @@ pub(super) fn read_argued<A: Arith>(
     })
 }
 
-/// What is left of a proof of proofs once its claims are opened.
+/// What a proof of proofs leaves after its claims are opened.
 struct Opened<A: Arith> {
     channel: Channel<A>,
     children: Vec<Outputs<A::Ext>>,
@@ -94,7 +94,7 @@ struct Opened<A: Arith> {
     wiring: WiringAt<A::Ext>,
 }
 
-/// Reads a proof of proofs of a relation, in slices with these numbers, but for what it leaves of registries.
+/// Reads a proof of proofs of a relation, in slices with these numbers, except for its remaining registry claims.
 fn read_opened<A: Arith>(
     arith: A,
     relation: u32,
@@ -118,8 +118,8 @@ fn read_opened<A: Arith>(
         commitment,
         &values,
     )?;
-    // What the wiring adds to the weight is the prover's word here, and a claim on the wiring
-    // polynomial below: evaluating that polynomial is what a merge must not do for each child.
+    // The wiring's share of the weight is claimed by the prover here, and becomes a claim on the wiring polynomial
+    // below: evaluating that polynomial for each child is what a merge must avoid.
     let wired = channel.read_one()?;
     let weight = claims.at(&channel.arith, &remaining) + wired;
     remaining.close(&mut channel.arith, weight)?;
@@ -133,7 +133,7 @@ fn read_opened<A: Arith>(
     })
 }
 
-/// A channel after the last element, and what a merge leaves to check.
+/// A channel after the last element, and the values that a merge leaves to check.
 pub(super) type Read<A> = (Channel<A>, Outputs<<A as Arith>::Ext>);
 
 /// Reads a merge of proofs of a relation, in slices with these numbers.
@@ -166,9 +166,9 @@ pub(super) fn read_merge<A: Arith>(
     Ok((channel, outputs))
 }
 
-/// Reads a bundle of proofs of a relation, in slices with these numbers. A bundle has no bitfield of
-/// its own: that of its argument is empty. What its children leave of registries stays one value for
-/// each entry, so that a false one can be repaired by no other; a bundle among them leaves the digest of its.
+/// Reads a bundle of proofs of a relation, in slices with these numbers. A bundle has no bitfield of its own, so
+/// that of its argument is empty. The remaining registry claims of its children stay one value for each entry, so
+/// that no other can repair a false one; a nested bundle leaves the digest of its claims.
 ///
 /// # Errors
 /// [`VerifyError`] of the first check that fails.
@@ -185,8 +185,8 @@ pub(super) fn read_bundle<A: Arith>(
         bitfield: (_, bitfield),
         wiring: (wiring_row, wiring_cell, wiring),
     } = read_opened(arith, relation, preset, numbers, known)?;
-    // The argument of the union runs with an empty bitfield, which shows that columns are bits; a
-    // prover that gave it a bit would state more than the bundle's list says.
+    // The argument of the union runs with an empty bitfield, which shows that columns are bits; a prover that gave
+    // it a bit would state more than the bundle's list says.
     channel.arith.assert_zero(bitfield, VerifyError::Bundle)?;
     let registries = children.into_iter();
     let outputs = BundleOutputs {
@@ -213,7 +213,7 @@ impl<A: Arith> Reader<'_, A> {
         Ok(children)
     }
 
-    /// All arguments, up to claims; returns a point of the bitfield and its value.
+    /// Runs all arguments, up to claims; returns a point of the bitfield and its value.
     fn arguments(
         &mut self,
         children: &[Outputs<A::Ext>],
@@ -229,13 +229,13 @@ impl<A: Arith> Reader<'_, A> {
         Ok(bitfield)
     }
 
-    /// Inputs and outputs of the circuits are what they must be.
+    /// Checks that inputs and outputs of the circuits have the required values.
     fn fixed(&mut self, children: &[Outputs<A::Ext>]) {
         let channel = &mut self.channel;
         let child = channel.challenges(CHILD_LOG2);
         let lanes = channel.challenges(LANES_LOG2);
-        // Rows of inputs and outputs by powers of one challenge, lanes by eq of a point: a table of
-        // 2^6 and a short list in place of one weight for each cell.
+        // Rows of inputs and outputs by powers of one challenge, lanes by eq of a point: a table of 2^6 and a
+        // short list instead of one weight for each cell.
         let sigma = channel.challenge();
         let arith = &channel.arith;
         let one = arith.ext(Ext::ONE);
@@ -254,8 +254,8 @@ impl<A: Arith> Reader<'_, A> {
             sum(arith, rows)
         };
         let inputs = &self.known.inputs;
-        // Children of a merge have the same inputs, so their sum is computed once; children of a
-        // bundle have their own.
+        // Children of a merge have the same inputs, so their sum is computed once; children of a bundle have their
+        // own.
         let mut value = match self.known.form {
             Form::Merge => of_inputs(&inputs[0]) * sum(arith, groups.iter().copied()),
             Form::Bundle => {
@@ -275,7 +275,7 @@ impl<A: Arith> Reader<'_, A> {
             });
             value = value + *weight * sum(arith, of_rows);
         }
-        // An output is five cells, in rows of their own.
+        // An output is five cells, each in its own row.
         let mut rows = sigmas.to_vec();
         let mut x = Ext::ONE;
         let powers_of_x: Vec<A::Ext> = (0..DEGREE)
@@ -301,15 +301,15 @@ impl<A: Arith> Reader<'_, A> {
         });
     }
 
-    /// The permutations; returns where inputs and cubes are claimed, and their values.
+    /// Verifies the permutations; returns the points of the claims on inputs and cubes, and their values.
     fn permutations(&mut self) -> Result<[AtPoint<A::Ext>; 2], VerifyError> {
         let channel = &mut self.channel;
         let child = channel.challenges(CHILD_LOG2);
         let place = channel.challenges(ROWS_LOG2);
         let lanes = channel.challenges(LANES_LOG2);
         let digest = channel.challenges(DIGEST.ilog2() as usize);
-        // The claim on outputs is read, not computed: outputs are wires of rows, so it becomes a
-        // claim on the wiring like every other.
+        // The claim on outputs is read, not computed. Outputs are wires of rows, so it becomes a claim on the
+        // wiring like all others.
         let value = channel.read_one()?;
         let arith = &channel.arith;
         let one = arith.ext(Ext::ONE);
@@ -337,7 +337,7 @@ impl<A: Arith> Reader<'_, A> {
         ])
     }
 
-    /// The committed cubes.
+    /// Claims the committed cubes.
     fn cubes(&mut self, at: &Point<A::Ext>, values: &[A::Ext]) {
         let eta = self.channel.challenge();
         let arith = &self.channel.arith;
@@ -346,7 +346,7 @@ impl<A: Arith> Reader<'_, A> {
         let (groups, rows) = self.weights_at(at);
         let cubes = etas.iter().zip(&Kind::Own.permutation().rest.cubes);
         let rest = sum(arith, cubes.map(|(eta, rest)| *eta * arith.base(*rest)));
-        // Permutations of children that are not there have the cubes of zeros.
+        // Permutations of absent children have the cubes of zeros.
         let unused = one - sum(arith, groups.iter().copied());
         let value = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v)) - unused * rest;
         self.claims.enter(Claim {
@@ -361,7 +361,7 @@ impl<A: Arith> Reader<'_, A> {
         });
     }
 
-    /// The inputs of permutations.
+    /// Claims the inputs of permutations.
     fn inputs(&mut self, at: &Point<A::Ext>, values: &[A::Ext]) {
         let eta = self.channel.challenge();
         let arith = &self.channel.arith;
@@ -393,12 +393,12 @@ impl<A: Arith> Reader<'_, A> {
         )
     }
 
-    /// The rows (A·z)(B·z) = C·z of all children.
+    /// Checks the rows (A·z)(B·z) = C·z of all children.
     fn rows(&mut self) -> Result<(), VerifyError> {
         let channel = &mut self.channel;
         let mut point = channel.challenges(PRODUCTS_LOG2 + CHILD_LOG2);
-        // The rows are equations, so the sum over all of them with random weights is zero: there is
-        // no claim to read.
+        // The rows are equations, so the sum over all of them with random weights is zero, and there is no claim
+        // to read.
         let mut claim = channel.arith.ext(Ext::ZERO);
         for coordinate in &mut point {
             (claim, *coordinate) = read_round(channel, claim, *coordinate, ROUND_DEGREE)?;
@@ -406,8 +406,7 @@ impl<A: Arith> Reader<'_, A> {
         let values = channel.read(3)?;
         let excess = values[0] * values[1] - values[2] - claim;
         channel.arith.assert_zero(excess, VerifyError::Rows)?;
-        // Rows of absent children are 0·0 = 0; their weight is zero, so that the claim is on what
-        // was committed.
+        // Rows of absent children are 0·0 = 0; their weight is zero, so that the claim is on committed data.
         let (row, child) = point.split_at(PRODUCTS_LOG2);
         let groups = child_weights(&channel.arith, &self.known.used, child);
         for (matrix, value) in values.into_iter().enumerate() {
@@ -423,8 +422,8 @@ impl<A: Arith> Reader<'_, A> {
         Ok(())
     }
 
-    /// The bits of the children are bits, and the bitfield is their union: an inverse shows for each
-    /// of its bits that their sum is not zero.
+    /// Checks that the bits of the children are bits, and that the bitfield is their union: for each of its bits,
+    /// an inverse shows that their sum is nonzero.
     fn union(&mut self) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
         let channel = &mut self.channel;
         let bitfield_at = channel.challenges(REGISTRY_LOG2);
@@ -442,8 +441,8 @@ impl<A: Arith> Reader<'_, A> {
         let arith = &mut channel.arith;
         let one = arith.ext(Ext::ONE);
         let lambdas = powers(lambda, lambda, bits.len());
-        // Powers from lambda on, not from one: the union itself has the factor one, and neither sum
-        // may cancel the other.
+        // Powers from lambda on, not from one: the union itself has the factor one, and neither sum may cancel the
+        // other.
         let booleans = bits.iter().zip(&lambdas);
         let booleans = booleans.map(|(bit, lambda)| *lambda * (*bit * *bit - *bit));
         let value = inverse * sum(arith, bits.iter().copied()) + sum(arith, booleans);
@@ -462,7 +461,7 @@ impl<A: Arith> Reader<'_, A> {
         Ok((bitfield_at, bitfield))
     }
 
-    /// The words that the children's circuits hash are made of the children's bits.
+    /// Checks that the words hashed by the children's circuits consist of the children's bits.
     fn words(&mut self) {
         let channel = &mut self.channel;
         let omega = channel.challenges(WORDS_LOG2);
@@ -470,8 +469,8 @@ impl<A: Arith> Reader<'_, A> {
         let arith = &channel.arith;
         let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
         let (row, lanes) = omega.split_at(WORDS_LOG2 - LANES_LOG2);
-        // One claim for all children, by powers of mu: words hashed in the circuit minus words made
-        // of the column's bits, which is zero.
+        // One claim for all children, by powers of mu: words hashed in the circuit minus words composed of the
+        // column's bits, which is zero.
         let factors = powers(one, mu, CHILDREN_MAX);
         let factors = factors.iter().zip(&self.known.used);
         let groups: Vec<A::Ext> = factors.map(|(mu, used)| *mu * *used).collect();
@@ -492,7 +491,7 @@ impl<A: Arith> Reader<'_, A> {
         self.claims.enter(Claim { value: zero, parts });
     }
 
-    /// What the children left of their bitfields.
+    /// Claims on the children's bitfields that the children left.
     fn bits(&mut self, children: &[Outputs<A::Ext>]) {
         let one = self.channel.arith.ext(Ext::ONE);
         for (child, outputs) in children.iter().enumerate() {
@@ -508,7 +507,7 @@ impl<A: Arith> Reader<'_, A> {
     }
 }
 
-/// Where states of permutations are claimed, and their values.
+/// The point of the claims on states of permutations, and their values.
 type AtPoint<E> = (Point<E>, Vec<E>);
 
 const _: () = assert!(PLACES_LOG2 + ROWS.ilog2() as usize == ROWS_LOG2);

@@ -1,4 +1,4 @@
-//! Claims of a merge on what is committed, and their weights at a point.
+//! Claims of a merge on committed data, and their weights at a point.
 
 use super::layout::{BLOCK_LOG2, CHILD_LOG2, COLUMNS_LOG2, ROWS_LOG2, SLICE_LOG2, WORD_LOG2};
 use super::verifier::sum;
@@ -8,17 +8,17 @@ use crate::field::Fp;
 use crate::multilinear::{Scalar, eq_at, eq_points, eq_table};
 use crate::whir::Remaining;
 
-/// A committed column as long as the registry: two lie in a slice.
+/// A committed column as long as the registry; a slice holds two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     /// The bits of a child.
     Bits(usize),
-    /// Inverses of the sums of bits where the bitfield has one.
+    /// Inverses of the sums of bits where the bitfield has a bit.
     Inverses,
 }
 
 impl Column {
-    /// Its place among the columns.
+    /// Its index among the columns.
     pub(super) fn number(self) -> usize {
         match self {
             Column::Bits(child) => child,
@@ -27,36 +27,36 @@ impl Column {
     }
 }
 
-/// A part of a claim's weights. Those of the first four kinds are of all children, each with a weight.
+/// A part of a claim's weights. The first four kinds cover all children, each with a weight.
 #[derive(Clone, Debug)]
 pub(super) enum Part<E> {
     /// Cells: column · row · eq(lanes, lane).
     Block {
-        /// Of the children.
+        /// Weights of the children.
         groups: Vec<E>,
-        /// Of columns, by their numbers.
+        /// Weights of columns, by their numbers.
         columns: Vec<(usize, E)>,
         /// The first row that has a weight.
         first_row: usize,
-        /// Of the rows from there.
+        /// Weights of the rows from there on.
         rows: Vec<E>,
         /// The point of the lanes.
         lanes: Vec<E>,
     },
     /// Inputs of permutations: row · eq(lanes, lane) · element.
     Inputs {
-        /// Of the children.
+        /// Weights of the children.
         groups: Vec<E>,
-        /// Of the rows of the places.
+        /// Weights of the rows of the places.
         rows: Vec<E>,
         /// The point of the lanes.
         lanes: Vec<E>,
-        /// Of the elements of a state.
+        /// Weights of the elements of a state.
         elements: Vec<E>,
     },
     /// Outputs of permutations: eq of a point of permutation and element.
     Outputs {
-        /// Of the children.
+        /// Weights of the children.
         groups: Vec<E>,
         /// The point.
         point: Vec<E>,
@@ -65,7 +65,7 @@ pub(super) enum Part<E> {
     Products {
         /// A, B or C.
         matrix: usize,
-        /// Of the children.
+        /// Weights of the children.
         groups: Vec<E>,
         /// The point.
         point: Vec<E>,
@@ -90,7 +90,7 @@ pub(super) enum Part<E> {
     },
 }
 
-/// Σ of the parts' weights times what is committed = value.
+/// Σ of the parts' weights times the committed values = value.
 #[derive(Debug)]
 pub(super) struct Claim<E> {
     /// The value.
@@ -126,7 +126,7 @@ impl<E: Scalar> Claims<E> {
         claims.flat_map(|(claim, factor)| claim.parts.iter().map(move |part| (part, *factor)))
     }
 
-    /// The weight at a point of what is no matter of the circuits' wiring.
+    /// The weight at a point, except for the part that depends on the circuits' wiring.
     pub(super) fn at<A: Arith<Ext = E>>(&self, arith: &A, remaining: &Remaining<E>) -> E {
         let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
         let point = &remaining.point;

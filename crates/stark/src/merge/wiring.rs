@@ -1,4 +1,4 @@
-//! The circuits of children and their matrices: built once, the same for all merges.
+//! The circuits of children and their matrices: built once and shared by all merges.
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
@@ -31,7 +31,7 @@ pub(super) const PRODUCTS: usize = 3;
 /// Matrices of a circuit: inputs and outputs of permutations, A, B and C.
 pub(super) const MATRICES: usize = 2 + PRODUCTS;
 
-/// The digests of the circuits of the sets that protocols use, by the numbers of their relations: tests
+/// The pinned digests of the circuits of the sets that protocols use, by the numbers of their relations. Tests
 /// compute them, which takes seconds.
 const PINNED: [(u32, [u32; DIGEST]); 2] = [
     (
@@ -50,14 +50,14 @@ const PINNED: [(u32, [u32; DIGEST]); 2] = [
     ),
 ];
 
-/// The digest of the circuits of a relation, if it is a constant.
+/// The digest of the circuits of a relation, if it is pinned.
 pub(super) fn pinned(relation: u32) -> Option<Digest> {
     let mut pinned = PINNED.iter();
     let found = pinned.find(|(id, _)| *id == relation);
     found.map(|(_, key)| key.map(Fp::new))
 }
 
-/// The matrices of a circuit: of what is in no lane, and of each section of lanes.
+/// The matrices of a circuit: of the part outside lanes, and of each section of lanes.
 #[derive(Debug)]
 struct Matrices {
     sources: Sources,
@@ -65,7 +65,7 @@ struct Matrices {
     sections: Vec<LaneMatrices<MATRICES>>,
 }
 
-/// The values of a circuit, in no lane and in those of each section.
+/// The values of a circuit, outside lanes and in the lanes of each section.
 struct Values {
     list: Planes,
     sections: Vec<Planes>,
@@ -76,11 +76,11 @@ struct Values {
 pub(super) struct Wiring {
     pub(super) plans: [Plan; CIRCUITS],
     circuits: Vec<Matrices>,
-    /// Cells that they use at most.
+    /// Maximum number of cells that they use.
     cells: usize,
-    /// The distances that the cells of variables in lanes have.
+    /// The distances between cells of variables in lanes.
     distances: Vec<usize>,
-    /// The digest of all entries, which stands for the circuits in the transcript.
+    /// The digest of all entries, which represents the circuits in the transcript.
     pub(super) key: Digest,
 }
 
@@ -106,7 +106,7 @@ impl Matrices {
         }
     }
 
-    /// The values where cells have weights.
+    /// The values, with weights as the contents of cells.
     fn values(&self, backend: Backend, cells: &CellWeights) -> Values {
         let sections = self.sections.iter();
         Values {
@@ -133,7 +133,7 @@ impl Matrices {
         rows
     }
 
-    /// Rows · matrix: what each value is weighed with.
+    /// Rows · matrix: the weight of each value.
     fn weighed(&self, backend: Backend, matrix: usize, rows: &Planes) -> Weighed {
         let list = self.all[matrix].weighed(&self.sources, rows);
         let sections = self.sections.iter();
@@ -145,7 +145,7 @@ impl Matrices {
         )
     }
 
-    /// What weights of values come to for the cells that circuits use.
+    /// Distributes weights of values to the cells that circuits use.
     fn spread(&self, backend: Backend, weighed: &Weighed, cells: usize) -> Planes {
         let mut cells = Planes::zero(cells);
         let [list, sections @ ..] = &weighed.0[..] else {
@@ -159,11 +159,11 @@ impl Matrices {
     }
 }
 
-/// What the values of a circuit are weighed with: those of no lane, and those of each section.
+/// The weights of a circuit's values: those outside lanes, and those of each section.
 #[derive(Clone, Debug)]
 pub(super) struct Weighed(Vec<Planes>);
 
-/// The circuits that have a weight, from the weights of matrices by their numbers.
+/// The circuits with nonzero weight, from the weights of matrices by their numbers.
 fn circuits(matrices: &[Ext]) -> Vec<usize> {
     let weighs =
         |circuit: &usize| (0..MATRICES).any(|m| matrices[number(*circuit, m)] != Ext::ZERO);
@@ -171,10 +171,10 @@ fn circuits(matrices: &[Ext]) -> Vec<usize> {
 }
 
 impl Wiring {
-    /// The circuits that verify proofs of a relation, and merges of such.
+    /// The circuits that verify proofs of a relation, and merges of such proofs.
     ///
     /// # Panics
-    /// If a circuit does not fit its layout: the relation is wrong as a program.
+    /// If a circuit does not fit its layout, which is a programming error in the relation.
     pub(super) fn new(setting: &Setting<'_>, layout: Layout) -> Wiring {
         let headers = [
             Header::Leaf {
@@ -193,8 +193,8 @@ impl Wiring {
                 words: Vec::new(),
                 header,
             };
-            // Recorded from no proof at all: what is read is zero, and since the verifier never
-            // branches on a value, the rows are those of every proof.
+            // Recorded without any proof: everything read is zero, and since the verifier never branches on a
+            // value, the rows are those of every proof.
             let recorded = record(Recorder::new(&circuit, &[]), setting, &hints);
             assert_eq!(recorded, Ok(()), "a circuit that is built refuses nothing");
             circuit.plan()
@@ -204,10 +204,10 @@ impl Wiring {
         let mut distances: Vec<usize> = sections.map(LaneMatrices::lanes).collect();
         distances.sort_unstable();
         distances.dedup();
-        // The digest stands for three and a half million coefficients; hashing them takes longer
-        // than a verification, so those in use are constants that a test computes.
+        // The digest represents three and a half million coefficients. Hashing them takes longer than a
+        // verification, so those in use are constants that a test computes.
         let key = pinned(setting.relation.id).unwrap_or_else(|| digest(&plans));
-        // A test computes the pinned digest from the entries; nothing else needs them any more.
+        // A test computes the pinned digest from the entries; they are not needed for anything else.
         if !cfg!(test) {
             for plan in &mut plans {
                 plan.rows = Rows::default();
@@ -257,7 +257,7 @@ impl Wiring {
         std::array::from_fn(|k| circuit.rows(backend, MATRICES - PRODUCTS + k, &values))
     }
 
-    /// What weights of a matrix's rows weigh the values of its circuit with.
+    /// The weights that a matrix's row weights give to the values of its circuit.
     pub(super) fn weighed(
         &self,
         exec: Exec<'_>,
@@ -269,7 +269,8 @@ impl Wiring {
         self.circuits[circuit].weighed(backend, matrix, rows)
     }
 
-    /// Σ_row weight(row)·𝓜(row, cell) for all cells that circuits use and matrices of a circuit with factors.
+    /// Σ_row weight(row)·𝓜(row, cell) for all cells that circuits use, over the matrices of a circuit with
+    /// factors.
     pub(super) fn cells<'a>(
         &self,
         exec: Exec<'_>,
@@ -299,8 +300,8 @@ impl Wiring {
         let (of_matrix, of_row) = point.split_at(MATRIX_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
         let rows = eq_planes(exec, Ext::ONE, of_row);
-        // The root of leaves alone has a point whose circuit coordinates are zero: two of three
-        // circuits weigh nothing and are not evaluated.
+        // For a root of leaves alone, the circuit coordinates of its point are zero: two of three circuits have
+        // weight zero and are not evaluated.
         let circuits = circuits(&matrices);
         let weighed = exec.try_map(circuits.len() * MATRICES, |i| {
             self.weighed(exec, circuits[i / MATRICES], i % MATRICES, &rows)
@@ -325,7 +326,7 @@ impl Wiring {
         let cells = &self.used_cells(exec, cell);
         let circuits = circuits(&matrices);
         let factors = |i: usize| std::array::from_fn(|m| matrices[number(circuits[i], m)]);
-        // The values of no lane, for all matrices; what is in lanes is done at once.
+        // The values outside lanes, for all matrices; what is in lanes is done at once.
         let tasks: Vec<(usize, Option<&LaneMatrices<MATRICES>>)> = (0..circuits.len())
             .flat_map(|i| {
                 let sections = self.circuits[circuits[i]].sections.iter().map(Some);
@@ -350,14 +351,14 @@ impl Wiring {
         values.into_iter().sum::<Ext>() + of_lanes
     }
 
-    /// Changes one coefficient, as a prover with circuits of its own would.
+    /// Changes one coefficient, like a prover with circuits of its own.
     #[cfg(test)]
     pub(super) fn change_an_entry(&mut self) {
         self.circuits[0].all[2].change_an_entry();
     }
 }
 
-/// The digest of all entries, those of lanes once with the number of lanes.
+/// The digest of all entries, those of lanes only once, with the number of lanes.
 pub(super) fn digest(plans: &[Plan]) -> Digest {
     let exec = Exec::new(KERNELS.measured(), None);
     let mut all: Vec<(usize, &Plan, usize, &Entry)> = Vec::new();
@@ -374,9 +375,9 @@ pub(super) fn digest(plans: &[Plan]) -> Digest {
         let Some((matrix, plan, lanes, entry)) = all.get(i) else {
             return ([Fp::ZERO; DIGEST], [Fp::ZERO; DIGEST]);
         };
-        // A cell that each lane has is followed by those of the other lanes; a shared one is the same in all.
-        // The digest covers what lanes share only once, so it must say whether a cell moves on with
-        // the lane: both readings would have the same entries.
+        // A cell that each lane has is followed by those of the other lanes; a shared one is the same in all. The
+        // digest covers the lanes' common part only once, so it must say whether a cell advances with the lane:
+        // both readings would have the same entries.
         let step = entry.cell & IN_LANE != 0;
         let place = [
             tag(b"wire"),
@@ -401,7 +402,7 @@ fn entries(rows: &Rows) -> [&[Entry]; MATRICES] {
     [&rows.inputs, &rows.outputs, a, b, c]
 }
 
-/// What circuits of a relation's proofs are made for.
+/// The setting for which circuits of a relation's proofs are made.
 pub(super) fn setting(relation: &Relation) -> Setting<'_> {
     Setting {
         relation,

@@ -1,8 +1,8 @@
-//! Rows of a tree that are opened together: what they share is sent once.
+//! Rows of a tree that are opened together: shared parts are sent once.
 //!
-//! Of the rows that are asked for each is sent once, in ascending order. Then come siblings, level by
-//! level from the leaves and in ascending order: of each node that is known, unless the sibling is known
-//! too. So indices and tree determine what is sent.
+//! Each requested row is sent once, in ascending order. Then come siblings, level by level from the leaves and in
+//! ascending order: one for each known node, unless the sibling is known too. So indices and tree determine what
+//! is sent.
 
 use std::collections::BTreeSet;
 
@@ -13,30 +13,30 @@ use crate::arith::DIGEST;
 use crate::error::VerifyError;
 use crate::field::Fp;
 
-/// A tree of which rows are opened: each leaf is a chain of hashes of a row of elements.
+/// A tree whose rows are opened: each leaf is a chain of hashes of a row of elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened<'a, B> {
-    /// The layer that was said before.
+    /// The layer that was sent earlier.
     pub(crate) cap: &'a [[B; DIGEST]],
-    /// What each leaf's chain begins with.
+    /// The start of each leaf's chain.
     pub(crate) start: Digest,
-    /// Elements of a row.
+    /// Number of elements in a row.
     pub(crate) width: usize,
-    /// What is wrong if a path does not lead to the cap.
+    /// The error if a path does not lead to the cap.
     pub(crate) error: VerifyError,
 }
 
-/// Which rows and nodes are sent for some indices.
+/// The rows and nodes that are sent for some indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// The rows.
     pub(crate) rows: Vec<usize>,
-    /// For each level from the leaves the nodes.
+    /// For each level from the leaves, the nodes.
     pub(crate) nodes: Vec<Vec<usize>>,
 }
 
 impl Sent {
-    /// For a tree with so many levels below its cap.
+    /// The rows and nodes for a tree with this many levels below its cap.
     pub(crate) fn new(indices: &[usize], height: usize) -> Sent {
         let rows: BTreeSet<usize> = indices.iter().copied().collect();
         let rows: Vec<usize> = rows.into_iter().collect();
@@ -52,15 +52,15 @@ impl Sent {
         Sent { rows, nodes }
     }
 
-    /// Elements of rows of so many, and of nodes.
+    /// Number of elements in rows of this width and in the nodes.
     pub(crate) fn elements(&self, width: usize) -> usize {
         let nodes: usize = self.nodes.iter().map(Vec::len).sum();
         self.rows.len() * width + nodes * DIGEST
     }
 }
 
-/// Nodes that are sent at most for so many rows of 2^`rows_log2` under a cap of 2^`cap_log2` nodes: at
-/// most one of each pair of siblings, and one for each row.
+/// Maximum number of nodes sent for this many rows of 2^`rows_log2` under a cap of 2^`cap_log2` nodes: at most one
+/// of each pair of siblings, and one for each row.
 pub(crate) fn nodes_max(rows: usize, rows_log2: usize, cap_log2: usize) -> usize {
     let of_level = |level: usize| rows.min(1 << (level - 1));
     (cap_log2 + 1..=rows_log2).map(of_level).sum()
@@ -71,15 +71,15 @@ pub(crate) struct Shown<'a> {
     rows: Vec<usize>,
     width: usize,
     elements: &'a [Fp],
-    /// For each level the nodes that are known and those that were sent, ascending.
+    /// For each level, the nodes that are known and those that were sent, ascending.
     levels: Vec<Vec<(usize, Digest)>>,
 }
 
 impl<'a> Shown<'a> {
-    /// Demands that all rows of a part of a proof lead to the cap, all of a level together.
+    /// Checks that all rows of a part of a proof lead to the cap, all of a level together.
     ///
     /// # Errors
-    /// The tree's error, if one leads elsewhere.
+    /// The tree's error if a path leads elsewhere.
     pub(crate) fn new(
         backend: Backend,
         tree: &Opened<'_, Fp>,
@@ -101,7 +101,7 @@ impl<'a> Shown<'a> {
         for of_level in &sent.nodes {
             known.extend(of_level.iter().copied().zip(nodes.by_ref().copied()));
             known.sort_by_key(|(node, _)| *node);
-            // Each node stands beside its sibling.
+            // Each node is next to its sibling.
             let pair = |i: usize| (known[2 * i].1, known[2 * i + 1].1);
             let above = compress_all(exec, known.len() / 2, pair);
             let numbers = known.iter().step_by(2).map(|(node, _)| node >> 1);
@@ -124,13 +124,13 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// A row that was asked for.
+    /// A requested row.
     pub(crate) fn row(&self, index: usize) -> &'a [Fp] {
         let at = self.rows.partition_point(|row| *row < index);
         &self.elements[at * self.width..][..self.width]
     }
 
-    /// The siblings on the path of a row that was asked for, from the leaf.
+    /// The siblings on the path of a requested row, from the leaf.
     pub(crate) fn path(&self, index: usize) -> impl Iterator<Item = Digest> {
         self.levels.iter().enumerate().map(move |(height, level)| {
             let sibling = index >> height ^ 1;
@@ -147,7 +147,7 @@ mod tests {
 
     const ERROR: VerifyError = VerifyError::Merkle { oracle: 3 };
 
-    /// Rows of three elements under a tree: what is sent of them, and the root.
+    /// Rows of three elements under a tree: what is sent for them, and the root.
     fn shown(indices: &[usize], height: usize) -> (Vec<Fp>, Digest, Vec<Vec<Fp>>) {
         let mut random = Random::new(indices.len() as u64);
         let rows: Vec<Vec<Fp>> = (0..1 << height)
@@ -179,7 +179,7 @@ mod tests {
     fn each_row_and_each_node_that_nothing_gives_is_sent_once() {
         let sent = Sent::new(&[5, 2, 5, 3], 3);
         assert_eq!(sent.rows, [2, 3, 5]);
-        // 2 and 3 are siblings; of their node 1 and of 5 and its node 2 the siblings are missing.
+        // 2 and 3 are siblings; the siblings of their node 1, and of 5 and its node 2, are missing.
         assert_eq!(sent.nodes, [vec![4], vec![0, 3], vec![]]);
         let all: Vec<usize> = (0..8).collect();
         assert_eq!(Sent::new(&all, 3).elements(1), 8);

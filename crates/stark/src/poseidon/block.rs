@@ -2,20 +2,19 @@
 //!
 //! Let s be the state before the block and u_k the cube of partial round k. Then
 //!
-//! - what enters the S-box of round k is a_k·s + Σ_{l<k} b_kl·u_l + e_k,
-//! - what leaves the block in lane j is A_j·s + B_j·u + f_j.
+//! - the input of the S-box of round k is a_k·s + Σ_{l<k} b_kl·u_l + e_k,
+//! - the output of the block in lane j is A_j·s + B_j·u + f_j.
 //!
-//! The coefficients are found by running the rounds on affine forms, where each cube is a new
-//! unknown. Compared with running the rounds on elements, most products are only added up, and
-//! reduced once per form.
+//! The coefficients are found by running the rounds on affine forms, where each cube is a new unknown. Compared
+//! with running the rounds on elements, most products are only added up, and reduced once per form.
 
 use crate::field::Fp;
 use crate::kernel::{DOT_MAX, Packed};
 
-/// Rows that one sum of products computes at a time.
+/// Number of rows that one sum of products computes at a time.
 pub(super) const ROWS: usize = 4;
 
-/// Most partial rounds, filled up to a multiple of [`ROWS`].
+/// Maximum number of partial rounds, padded to a multiple of [`ROWS`].
 pub(super) const PARTIAL_MAX: usize = 24;
 
 /// Rows of words in Montgomery form, and a constant for each.
@@ -55,7 +54,7 @@ fn elements(words: &[u64]) -> Vec<Fp> {
 }
 
 impl<const T: usize> Block<T> {
-    /// The block of a matrix and the constants of the partial rounds.
+    /// The block for a matrix and the constants of the partial rounds.
     pub(super) fn new(matrix: &[[Fp; T]; T], rounds: &[[Fp; T]]) -> Block<T> {
         let size = T + rounds.len() + 1;
         let unknown = |i: usize| {
@@ -102,7 +101,7 @@ impl<const T: usize> Block<T> {
         block
     }
 
-    /// a_k, b_k and e_k of what enters the S-box of each partial round.
+    /// a_k, b_k and e_k of the S-box input in each partial round.
     pub(super) fn enters(&self) -> impl Iterator<Item = (Vec<Fp>, Vec<Fp>, Fp)> {
         let forms = self.enters.rows.iter().zip(&self.enters.constants);
         forms
@@ -116,8 +115,8 @@ impl<const T: usize> Block<T> {
         forms.map(|(row, f)| (elements(row), *f))
     }
 
-    /// Applies all partial rounds to `N` vectors of states; returns what entered the S-box of each.
-    /// Each S-box waits for the one before; with two vectors one computes while the other waits.
+    /// Applies all partial rounds to `N` vectors of states; returns the S-box input of each. Each S-box waits for
+    /// the previous one; with two vectors one computes while the other waits.
     #[inline(always)]
     pub(super) fn apply<V: Packed, const N: usize>(
         &self,
@@ -151,8 +150,7 @@ impl Forms {
     /// The values of all forms.
     #[inline(always)]
     fn evaluate<V: Packed>(&self, unknowns: &[V::Split], out: &mut [V]) {
-        // Plain loops: adapters of iterators over vectors become calls of functions that lack the
-        // instruction set.
+        // Plain loops: iterator adapters over vectors become calls of functions that lack the instruction set.
         let n = unknowns.len();
         for start in (0..self.rows.len()).step_by(ROWS) {
             let rows = &self.rows[start..start + ROWS];

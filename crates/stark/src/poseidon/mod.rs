@@ -1,15 +1,14 @@
 //! Poseidon of widths 16 and 24 and Poseidon2 of width 16 over KoalaBear.
 //!
-//! Four full rounds, R_P partial ones, four full ones. A round adds its constants, cubes all lanes
-//! (full) or lane 0 (partial) and multiplies by a matrix. Poseidon (ePrint 2019/458; the instances
-//! that Plonky3 and the lean consensus specification call Poseidon1) has one circulant matrix, and is
-//! what signatures hash with. Poseidon2 (the module `poseidon2`) has two that are cheaper, and is
-//! what a proof itself hashes with: the static `OWN`, and `Kind::Own`, say so and nothing else does.
+//! Four full rounds, R_P partial ones, four full ones. A round adds its constants, cubes all lanes (full) or lane
+//! 0 (partial) and multiplies by a matrix. Poseidon (ePrint 2019/458; the instances that Plonky3 and the lean
+//! consensus specification call Poseidon1) has one circulant matrix, and is the hash of signatures. Poseidon2 (the
+//! module `poseidon2`) has two cheaper matrices, and is the hash of the proofs themselves. This choice is made
+//! only in the static `OWN` and in `Kind::Own`.
 //!
-//! Full rounds are computed as they are written. The partial rounds of Poseidon are one block: all that
-//! enters an S-box there, and all that leaves the block, is affine in the state before it and the
-//! cubes u_0, u_1, … inside it, so the block is R_P cubes and a few sums of products
-//! (the `block` module). The plain rounds are the oracle of the tests.
+//! Full rounds are computed as written. The partial rounds of Poseidon are one block: every S-box input there, and
+//! every output of the block, is affine in the state before it and the cubes u_0, u_1, … inside it, so the block
+//! is R_P cubes and a few sums of products (the `block` module). The plain rounds are the oracle of the tests.
 
 mod block;
 mod grain;
@@ -28,9 +27,9 @@ use poseidon2::Poseidon2;
 use single::Single;
 pub(crate) use trace::{Kind, Permutation, RowTrace, STATES, Trace};
 
-/// Lanes of the narrow permutation.
+/// Number of lanes of the narrow permutation.
 pub(crate) const WIDTH_16: usize = 16;
-/// Lanes of the wide permutation.
+/// Number of lanes of the wide permutation.
 pub(crate) const WIDTH_24: usize = 24;
 
 /// Partial rounds of width 16.
@@ -74,19 +73,19 @@ const ROW_24: [u32; WIDTH_24] = [
 
 /// The rounds of a permutation, on vectors of states.
 trait Rounds<const T: usize>: Sync {
-    /// The matrix before the first round, on a state.
+    /// Applies the matrix before the first round to a state.
     fn enter<V: Packed>(&self, state: &mut [V; T]);
 
-    /// Full round `round`, of 0 to 7.
+    /// Applies full round `round`, 0 to 7.
     fn full_round<V: Packed>(&self, round: usize, state: &mut [V; T]);
 
-    /// All partial rounds; returns what entered the S-box of each.
+    /// Applies all partial rounds; returns the S-box input of each.
     fn partial_rounds<V: Packed, const N: usize>(
         &self,
         states: &mut [[V; T]; N],
     ) -> [[V; PARTIAL_MAX]; N];
 
-    /// The permutation of one state.
+    /// Permutes one state.
     fn permute_one<V: Packed>(&self, state: &mut [Fp; T]);
 
     /// The permutation.
@@ -107,11 +106,11 @@ trait Rounds<const T: usize>: Sync {
     }
 }
 
-/// What one width of Poseidon needs, computed once.
+/// The precomputed tables of one width of Poseidon.
 pub(crate) struct Tables<const T: usize> {
     /// Constants of each round.
     constants: Vec<[Fp; T]>,
-    /// The matrix: plain integers if they are small, else words in Montgomery form.
+    /// The matrix: plain integers if they are small, otherwise words in Montgomery form.
     matrix: [[u64; T]; T],
     /// The matrix if it is small.
     circulant: Option<Circulant>,
@@ -156,7 +155,7 @@ impl<const T: usize> Tables<T> {
         }
     }
 
-    /// The rounds as they are defined, one after the other.
+    /// The rounds as defined, one after the other.
     #[cfg(test)]
     fn permute_plainly(&self, state: &mut [Fp; T]) {
         let partial = self.constants.len() - 2 * HALF_FULL;
@@ -177,7 +176,7 @@ impl<const T: usize> Tables<T> {
         }
     }
 
-    /// The constants of full round `round`, of 0 to 7.
+    /// The constants of full round `round`, 0 to 7.
     fn full_constants(&self, round: usize) -> &[Fp; T] {
         let partial = self.constants.len() - 2 * HALF_FULL;
         let skipped = if round < HALF_FULL { 0 } else { partial };
@@ -224,11 +223,11 @@ impl<const T: usize> Rounds<T> for Tables<T> {
 static TABLES_16: LazyLock<Tables<WIDTH_16>> = LazyLock::new(|| Tables::new(ROW_16, PARTIAL_16));
 static TABLES_24: LazyLock<Tables<WIDTH_24>> = LazyLock::new(|| Tables::new(ROW_24, PARTIAL_24));
 
-/// What a proof's rows, trees, transcript and proofs of work are hashed with.
+/// The hash of a proof's rows, trees, transcript and proofs of work.
 static OWN: LazyLock<Poseidon2> = LazyLock::new(Poseidon2::new);
 
-/// Up to a vector's elements divided by this, states are permuted one by one: two with AVX-512, one
-/// with AVX2. A vector takes as long as three to four states, measured on a Sapphire Rapids core.
+/// Up to a vector's elements divided by this, states are permuted one by one: two with AVX-512, one with AVX2. A
+/// vector takes as long as three to four states, measured on a Sapphire Rapids core.
 const SINGLES: usize = 8;
 
 /// Widest vector of all kernels.
@@ -246,7 +245,7 @@ impl<R: Rounds<T>, const T: usize> Pass for Permute<'_, R, T> {
 
     #[inline(always)]
     fn run<V: Packed>(self) {
-        // Two vectors of states at a time as long as there are enough.
+        // Two vectors of states at a time while there are enough.
         let pairs = self.states.len() / (2 * V::LANES) * (2 * V::LANES);
         let (pairs, rest) = self.states.split_at_mut(pairs);
         for states in pairs.chunks_exact_mut(2 * V::LANES) {
@@ -326,15 +325,15 @@ fn compress_vectors<V: Packed, R: Rounds<T>, const T: usize, const N: usize>(
     }
 }
 
-/// The permutation of width 24 of `N` vectors of states, inside a [`Pass`]. Two vectors take less
-/// time than twice one.
+/// The permutation of width 24 of `N` vectors of states, inside a [`Pass`]. Two vectors take less time together
+/// than one after the other.
 #[inline(always)]
 pub fn permute_vectors_24<V: Packed, const N: usize>(states: &mut [[V; WIDTH_24]; N]) {
     TABLES_24.permute(states);
 }
 
-/// The compression of width 16, before truncation, of `N` vectors of states, inside a [`Pass`].
-/// Two vectors take less time than twice one.
+/// The compression of width 16, before truncation, of `N` vectors of states, inside a [`Pass`]. Two vectors take
+/// less time together than one after the other.
 #[inline(always)]
 pub fn compress_vectors_16<V: Packed, const N: usize>(states: &mut [[V; WIDTH_16]; N]) {
     compress_vectors(&*TABLES_16, states);

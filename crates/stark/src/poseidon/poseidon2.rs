@@ -1,11 +1,11 @@
 //! Poseidon2 of width 16 (ePrint 2023/323), the instance that Plonky3 publishes for KoalaBear.
 //!
-//! Two matrices in place of one. Full rounds, and the input before the first, multiply by
-//! circ(2·M, M, M, M) for the circulant 4 × 4 matrix M = circ(2, 3, 1, 1); partial rounds by 1 + D, the
-//! matrix of ones plus a diagonal of small numbers and powers of 1/2. Both are additions and shifts,
-//! so rounds are computed as they are written, and most of the time goes into cubes. What the proof
-//! of permutations needs are the forms of the module `block`, as for Poseidon. One state alone has its
-//! full rounds on integers: additions need no reduction there, and no lane waits for others.
+//! Two matrices instead of one. Full rounds, and the input before the first, multiply by circ(2·M, M, M, M) for
+//! the circulant 4 × 4 matrix M = circ(2, 3, 1, 1); partial rounds multiply by 1 + D, the matrix of ones plus a
+//! diagonal of small numbers and powers of 1/2. Both are additions and shifts, so rounds are computed as written,
+//! and most of the time goes into cubes. The proof of permutations needs the forms of the module `block`, as for
+//! Poseidon. For a single state, the full rounds run on integers: additions need no reduction there, and no lane
+//! waits for others.
 
 use super::block::{Block, PARTIAL_MAX};
 use super::grain::round_constants_2;
@@ -14,14 +14,14 @@ use super::{HALF_FULL, PARTIAL_16, Rounds, WIDTH_16};
 use crate::field::{Fp, P, reduce};
 use crate::kernel::Packed;
 
-/// Lanes that a block of the full rounds' matrix mixes.
+/// Number of lanes that a block of the full rounds' matrix mixes.
 const FOUR: usize = 4;
 
 /// Constants, and the rounds as forms.
 pub(super) struct Poseidon2 {
-    /// Of the full rounds.
+    /// Constants of the full rounds.
     full: Vec<[Fp; WIDTH_16]>,
-    /// Of lane 0 in the partial rounds.
+    /// Constants of lane 0 in the partial rounds.
     partial: [Fp; PARTIAL_16],
     block: Block<WIDTH_16>,
     /// The partial rounds of one state.
@@ -39,7 +39,7 @@ pub(super) fn full_matrix() -> [[Fp; WIDTH_16]; WIDTH_16] {
     std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j)))
 }
 
-/// The diagonal that the partial rounds' matrix has beside ones.
+/// The diagonal that the partial rounds' matrix has in addition to ones.
 fn diagonal() -> [Fp; WIDTH_16] {
     let small = Fp::new;
     let over = |log2: u32| Fp::new(1 << log2).inverse().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Poseidon2 {
         }
     }
 
-    /// The constants of full round `round`, of 0 to 7.
+    /// The constants of full round `round`, 0 to 7.
     pub(super) fn full_constants(&self, round: usize) -> &[Fp; WIDTH_16] {
         &self.full[round]
     }
@@ -100,7 +100,7 @@ impl Poseidon2 {
         &self.block
     }
 
-    /// The rounds as they are defined, one after the other.
+    /// The rounds as defined, one after the other.
     #[cfg(test)]
     pub(super) fn permute_plainly(&self, state: &mut [Fp; WIDTH_16]) {
         let times = |matrix: &[[Fp; WIDTH_16]; WIDTH_16], state: &[Fp; WIDTH_16]| {
@@ -123,7 +123,7 @@ impl Poseidon2 {
     }
 }
 
-/// The matrix of the full rounds, on what `add` adds.
+/// The matrix of the full rounds, over any type that `add` adds.
 #[inline(always)]
 fn mix_full<V: Copy>(state: &mut [V; WIDTH_16], add: impl Fn(V, V) -> V) {
     for k in (0..WIDTH_16).step_by(FOUR) {
@@ -145,7 +145,7 @@ fn mix_full<V: Copy>(state: &mut [V; WIDTH_16], add: impl Fn(V, V) -> V) {
     }
 }
 
-/// A full round of words: those that come are below 2^40, those that go are below 35·p.
+/// A full round of words: inputs are below 2^40, outputs below 35·p.
 #[inline(always)]
 fn full_round_of_one(constants: &[Fp; WIDTH_16], state: &mut [u64; WIDTH_16]) {
     for (x, c) in state.iter_mut().zip(constants) {
@@ -155,14 +155,14 @@ fn full_round_of_one(constants: &[Fp; WIDTH_16], state: &mut [u64; WIDTH_16]) {
     mix_full(state, |x, y| x + y);
 }
 
-/// The elements of words.
+/// The elements represented by words.
 #[inline(always)]
 fn elements(words: &[u64; WIDTH_16]) -> [Fp; WIDTH_16] {
     words.map(|word| Fp::from_word((word % u64::from(P)) as u32))
 }
 
-/// The matrix of the partial rounds, on a state whose lane 0 is given apart: what the other lanes sum
-/// up to does not wait for it.
+/// The matrix of the partial rounds, on a state whose lane 0 is given separately, so that the sum of the other
+/// lanes does not wait for it.
 #[inline(always)]
 fn mix_partial<V: Packed>(first: V, state: &mut [V; WIDTH_16]) {
     let s = *state;

@@ -1,15 +1,14 @@
-//! One permutation in little time: vectors hold the lanes of one state.
+//! A single permutation with low latency: vectors hold the lanes of one state.
 //!
-//! [`super::Tables::permute`] computes as many states as a vector has elements, and takes as long
-//! for one. When there are few, a matrix is applied column by column: the state's words are the
-//! factors, the columns the vectors. The S-boxes of the partial rounds, each of which waits for the
-//! one before, run on single elements.
+//! [`super::Tables::permute`] computes as many states as a vector has elements, and takes as long for one. When
+//! there are few, a matrix is applied column by column: the state's words are the factors, the columns the
+//! vectors. The S-boxes of the partial rounds, each of which waits for the previous one, run on single elements.
 
 use super::block::Block;
 use crate::field::{Fp, P, reduce};
 use crate::kernel::{DOT_MAX, Packed};
 
-/// Elements of a padded column: enough for every width and number of partial rounds.
+/// Number of elements in a padded column: enough for every width and number of partial rounds.
 pub(super) const ROWS: usize = 32;
 
 /// Columns of a matrix of at most [`ROWS`] rows, and a constant vector.
@@ -28,9 +27,9 @@ pub(super) struct Single<const T: usize> {
 
 /// The partial rounds of one state.
 pub(super) struct Partial<const T: usize> {
-    /// From the state to what enters each S-box of the partial rounds, without earlier cubes.
+    /// From the state to each S-box input of the partial rounds, without earlier cubes.
     enters: Columns,
-    /// The weights of earlier cubes in what enters an S-box, and that of the one just before.
+    /// The weights of earlier cubes in an S-box input, and that of the immediately preceding one.
     cubes: Vec<(Vec<u64>, Fp)>,
     /// From the state and the cubes to the state after the partial rounds.
     leaves: Columns,
@@ -85,7 +84,7 @@ fn padded(elements: &[Fp]) -> [Fp; ROWS] {
 }
 
 impl<const T: usize> Single<T> {
-    /// The maps of a matrix, the constants of the full rounds and the block of the partial ones.
+    /// The maps for a matrix, the constants of the full rounds and the block of the partial rounds.
     pub(super) fn new(matrix: &[[Fp; T]; T], full: [&[[Fp; T]]; 2], block: &Block<T>) -> Single<T> {
         let rows: Vec<Vec<Fp>> = matrix.iter().map(|row| row.to_vec()).collect();
         Single {
@@ -157,7 +156,7 @@ impl<const T: usize> Partial<T> {
         self.enters.apply::<V, ROWS>(&words[..T], &mut enters);
         let mut cube = Fp::ZERO;
         for (k, (others, last)) in self.cubes.iter().enumerate() {
-            // Only the last cube is waited for: what the others add is known before.
+            // Only the last cube is waited for: the contribution of the others is known earlier.
             let x = enters[k] + sum_of_products(others, &words[T..]) + *last * cube;
             cube = x * x * x;
             words[T + k] = u64::from(cube.word());

@@ -41,7 +41,7 @@ fn known_answers() {
         let mut states = [counting()];
         backend.permute_24(&mut states);
         assert_eq!(canonical(&states[0][..8]), known_24, "{backend}");
-        // The input of the compressions is 0..7, the other lanes are zero.
+        // The input of the compressions is 0..7; the other lanes are zero.
         let mut states = [counting()];
         states[0][8..].fill(Fp::ZERO);
         backend.compress_16(&mut states);
@@ -53,7 +53,7 @@ fn known_answers() {
     }
 }
 
-/// The known answer of Plonky3's own test of Poseidon2, and what is added to it.
+/// The known answer of Plonky3's own test of Poseidon2, which the compression adds to its input.
 #[test]
 fn known_answer_of_poseidon2() {
     let input = [

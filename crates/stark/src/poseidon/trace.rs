@@ -1,4 +1,4 @@
-//! All states of many permutations of one width, as the proof of them needs.
+//! All states of many permutations of one width, as required by the proof.
 
 use std::sync::LazyLock;
 
@@ -12,8 +12,8 @@ use crate::kernel::{Dispatch, Packed, Pass};
 /// Full rounds.
 const FULL_ROUNDS: usize = 2 * HALF_FULL;
 
-/// States that are kept, after the matrix that a permutation begins with: before the full rounds 0 to 3, before the partial rounds, before the
-/// full rounds 4 to 7, and the last one.
+/// Number of states that are kept, after the matrix with which a permutation begins: before the full rounds 0 to
+/// 3, before the partial rounds, before the full rounds 4 to 7, and the last one.
 pub(crate) const STATES: usize = FULL_ROUNDS + 2;
 
 /// The permutations.
@@ -23,12 +23,12 @@ pub(crate) enum Kind {
     Narrow,
     /// Poseidon of twenty-four lanes.
     Wide,
-    /// Poseidon2 of sixteen lanes: what a proof itself hashes with.
+    /// Poseidon2 of sixteen lanes, the hash of the proofs themselves.
     Own,
 }
 
 impl Kind {
-    /// Lanes of a state.
+    /// Number of lanes of a state.
     pub(crate) const fn lanes(self) -> usize {
         match self {
             Kind::Narrow | Kind::Own => WIDTH_16,
@@ -44,12 +44,12 @@ impl Kind {
         }
     }
 
-    /// Cubes of partial rounds that are committed: the last one is written out.
+    /// Number of committed cubes of partial rounds: the last one is written out.
     pub(crate) const fn cubes(self) -> usize {
         self.partial() - 1
     }
 
-    /// What the proof of the permutation needs.
+    /// The data that the proof of the permutation needs.
     pub(crate) fn permutation(self) -> &'static Permutation {
         match self {
             Kind::Narrow => &NARROW,
@@ -68,29 +68,29 @@ impl Kind {
     }
 }
 
-/// The rounds of a permutation as the proof of it needs them.
+/// The rounds of a permutation in the form needed by its proof.
 pub(crate) struct Permutation {
     /// Constants of the eight full rounds.
     constants: Vec<Vec<Fp>>,
     /// The matrix of the full rounds, by rows.
     matrix: Vec<Vec<Fp>>,
-    /// The inverse of the matrix that stands before the first round, by rows, where there is one.
+    /// The inverse of the matrix before the first round, by rows, if there is one.
     pub(crate) enter_inverse: Option<Vec<Vec<Fp>>>,
     /// The partial rounds.
     pub(crate) forms: PartialForms,
-    /// States, S-box inputs and cubes of the permutation of zeros: what an unused permutation has.
+    /// States, S-box inputs and cubes of the permutation of zeros, as in an unused permutation.
     pub(crate) rest: Trace,
 }
 
 /// The partial rounds as affine forms: see the module `block`.
 pub(crate) struct PartialForms {
-    /// a_k: what enters the S-box of round k, by the state.
+    /// a_k: the state's coefficients in the S-box input of round k.
     pub(crate) enters_state: Vec<Vec<Fp>>,
-    /// b_k, of length k: the same by the cubes before.
+    /// b_k, of length k: those of the earlier cubes.
     pub(crate) enters_cubes: Vec<Vec<Fp>>,
     /// e_k.
     pub(crate) enters_constant: Vec<Fp>,
-    /// A_j followed by B_j: what leaves in lane j by the state and all cubes.
+    /// A_j followed by B_j: the coefficients of the state and all cubes in the output of lane j.
     pub(crate) leaves: Vec<Vec<Fp>>,
     /// f_j.
     pub(crate) leaves_constant: Vec<Fp>,
@@ -152,7 +152,7 @@ impl Permutation {
             matrix: matrix.iter().map(|row| row.to_vec()).collect(),
             enter_inverse: Some(inverse(&matrix)),
             forms: PartialForms::new(rounds.block()),
-            // The matrix before the first round leaves zeros as they are.
+            // The matrix before the first round maps zeros to zeros.
             rest: Kind::Own.trace(exec, 1, vec![Fp::ZERO; WIDTH_16]),
         }
     }
@@ -186,15 +186,15 @@ fn inverse<const T: usize>(matrix: &[[Fp; T]; T]) -> Vec<Vec<Fp>> {
     rows.iter().map(|row| row[T..].to_vec()).collect()
 }
 
-/// States and cubes of permutations, in *blocks*: for each block, row and lane of the state
-/// there are as many elements as a block has instances.
+/// States and cubes of permutations, in *blocks*: for each block, row and lane of the state there are as many
+/// elements as a block has instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
-    /// Instances of a block.
+    /// Number of instances in a block.
     pub(crate) instances: usize,
     /// Elements `[block][row][lane of the state][instance]`, for each kept state.
     pub(crate) states: Vec<Vec<Fp>>,
-    /// Elements `[block][row][partial round][instance]`: what enters each S-box.
+    /// Elements `[block][row][partial round][instance]`: each S-box input.
     pub(crate) enters: Vec<Fp>,
     /// Elements `[block][row][partial round but the last][instance]`: the cubes.
     pub(crate) cubes: Vec<Fp>,
@@ -242,14 +242,14 @@ impl RowTrace {
         RowTrace(trace)
     }
 
-    /// What enters the rounds, and what leaves them, `[lane of the state][instance]`. The former is the input,
-    /// but for the matrix that a permutation may begin with.
+    /// The inputs and outputs of the rounds, `[lane of the state][instance]`. The former is the permutation's
+    /// input, except for the matrix with which a permutation may begin.
     pub(crate) fn ends(&self) -> [&[Fp]; 2] {
         [&self.0.states[0], &self.0.states[STATES - 1]]
     }
 }
 
-/// All states of the permutations of a row, whose first ones are there.
+/// All states of the permutations of a row, given the first ones.
 struct Row<'a, R, const T: usize> {
     rounds: &'a R,
     kind: Kind,
@@ -274,7 +274,7 @@ impl<R: Rounds<T>, const T: usize> Pass for Row<'_, R, T> {
             for (i, lane) in state.iter_mut().enumerate() {
                 *lane = V::load(&states[0][i * n + x..]);
             }
-            // The matrix before the first round, where there is one: the first states come after it.
+            // The matrix before the first round, if there is one: the first states come after it.
             self.rounds.enter(&mut state);
             for (i, lane) in state.iter().enumerate() {
                 lane.store(&mut states[0][i * n + x..]);
@@ -301,7 +301,7 @@ impl<R: Rounds<T>, const T: usize> Pass for Row<'_, R, T> {
 }
 
 impl Trace {
-    /// The states in order, then what enters the S-boxes, then the cubes.
+    /// The states in order, then the S-box inputs, then the cubes.
     fn part(&self, part: usize) -> &[Fp] {
         match self.states.get(part) {
             Some(state) => state,

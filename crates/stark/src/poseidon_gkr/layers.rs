@@ -17,16 +17,16 @@ use crate::sumcheck::{cubic, send_round};
 use crate::transcript::Sender;
 use crate::vector::{Outer, Planes, Words, words};
 
-/// Blocks that one task goes through.
+/// Number of blocks that one task processes.
 const TASK_BLOCKS: usize = 4;
 
-/// Elements of a column that one task goes through.
+/// Number of elements of a column that one task processes.
 const TASK_ELEMENTS: usize = 256;
 
 /// Adds the results of tasks over ranges of `count` items.
 ///
 /// # Errors
-/// [`Stopped`] if nobody waits for the sum.
+/// [`Stopped`] if the computation is stopped.
 pub(super) fn sum_tasks(
     exec: Exec<'_>,
     count: usize,
@@ -52,12 +52,12 @@ pub(super) struct Prover<'a> {
     pub(super) permutation: &'static Permutation,
 }
 
-/// What is bound by a skip message, ready for the rounds over units.
+/// The data bound by a skip message, ready for the rounds over units.
 pub(super) struct Folded {
-    /// For each column `[lane][block]`, blocks filled up to full vectors.
+    /// For each column `[lane][block]`, blocks padded to full vectors.
     pub(super) columns: Vec<Planes>,
     pub(super) linear: Option<Planes>,
-    /// What an unused unit has in each column.
+    /// The value of an unused unit in each column.
     pub(super) rest: Values,
     pub(super) rest_linear: Ext,
 }
@@ -160,8 +160,8 @@ impl<'a> Prover<'a> {
         (0..self.units.blocks()).map(weight).collect()
     }
 
-    /// Rounds that bind all coordinates of a point by polynomials of degree 3; `inner` weighs what
-    /// stands beside each index.
+    /// Rounds that bind all coordinates of a point by polynomials of degree 3; `inner` weights the data at each
+    /// index.
     pub(super) fn rounds(
         &self,
         sender: &mut Sender,
@@ -281,7 +281,7 @@ impl<'a> Prover<'a> {
         Ok((Point { z, high, lanes }, states))
     }
 
-    /// All partial rounds; claims on the state before them and on the committed cubes.
+    /// Proves all partial rounds; claims the state before them and the committed cubes.
     fn partial(
         &self,
         sender: &mut Sender,
@@ -415,7 +415,7 @@ pub(super) fn send_skip(sender: &mut Sender, coefficients: Values, degree: usize
 /// Proves an output claim, down to claims on cubes and inputs.
 ///
 /// # Errors
-/// [`Stopped`] if nobody waits for it.
+/// [`Stopped`] if the computation is stopped.
 pub(crate) fn prove(
     sender: &mut Sender,
     exec: Exec<'_>,

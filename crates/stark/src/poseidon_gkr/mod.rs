@@ -1,20 +1,18 @@
-//! Many permutations of one kind, from random sums of their outputs to random points of their
+//! The argument for many permutations of one kind: from random sums of their outputs to random points of their
 //! inputs and of the committed cubes.
 //!
-//! Permutations are numbered by a row h in H, the sixteenth roots of unity, and a unit y on a cube.
-//! A unit has *high* coordinates (its group, its place within an instance) and *lane* coordinates
-//! (the instance within the group). A point is (z, high, lanes) with the weights
-//! L_h(z)·eq(high, ·)·eq(lanes, ·). The used units are *blocks*: all lanes of one group and place. A
-//! unit that is not used permutes zeros, and its states are constants.
+//! Permutations are numbered by a row h in H, the sixteenth roots of unity, and a unit y on a cube. A unit has
+//! *high* coordinates (its group, its place within an instance) and *lane* coordinates (the instance within the
+//! group). A point is (z, high, lanes) with the weights L_h(z)·eq(high, ·)·eq(lanes, ·). The used units form
+//! *blocks*: all lanes of one group and place. An unused unit permutes zeros, and its states are constants.
 //!
-//! From the last round to the first, a layer takes claims on all lanes of the state at one point to
-//! claims at another: one *skip* message binds the row by a polynomial of degree 45, and
-//! sumcheck binds the coordinates of the unit. All partial rounds are one layer, whose claims
-//! include the cubes but the last, u_0 … u_18 of width 16 and u_0 … u_21 of width 24, which are
-//! committed.
+//! From the last round to the first, a layer reduces claims on all lanes of the state at one point to claims at
+//! another: one *skip* message binds the row by a polynomial of degree 45, and sumcheck binds the coordinates of
+//! the unit. All partial rounds form one layer, whose claims include all cubes except the last, u_0 … u_18 of
+//! width 16 and u_0 … u_21 of width 24, which are committed.
 //!
-//! Poseidon2 multiplies its input by a matrix before the first round. What the first round leaves are
-//! claims on the product; the matrix is invertible, so they are claims on the input.
+//! Poseidon2 multiplies its input by a matrix before the first round. The first round leaves claims on the
+//! product; the matrix is invertible, so they are claims on the input.
 
 mod layers;
 mod output;
@@ -32,7 +30,7 @@ use crate::extension::Ext;
 use crate::multilinear::Scalar;
 use crate::poseidon::{Kind, WIDTH_24};
 
-/// Coefficients of a skip message without c_0: degree 45.
+/// Number of coefficients in a skip message without c_0: degree 45.
 const SKIP_DEGREE: usize = 45;
 
 /// The same in the output layer, whose weights have degree 15 themselves.
@@ -44,25 +42,25 @@ const OUTPUT_ROUND_DEGREE: usize = 4;
 /// Degree of all other rounds.
 const ROUND_DEGREE: usize = 3;
 
-/// Lanes that weights are given for: those of the widest state.
+/// Number of lanes for which weights are given: those of the widest state.
 pub(crate) const LANES: usize = WIDTH_24;
 
-/// Which units are used.
+/// The units that are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     /// The permutation.
     pub(crate) kind: Kind,
-    /// Coordinates of an instance within its group.
+    /// Number of coordinates of an instance within its group.
     pub(crate) lanes_log2: usize,
-    /// Coordinates of a unit within an instance.
+    /// Number of coordinates of a unit within an instance.
     pub(crate) places_log2: usize,
-    /// Coordinates of a group.
+    /// Number of coordinates of a group.
     pub(crate) groups_log2: usize,
     /// The first group that may be used.
     pub(crate) first_group: usize,
-    /// Groups that are used.
+    /// Number of used groups.
     pub(crate) groups: usize,
-    /// Units of an instance that are used.
+    /// The used units of an instance.
     pub(crate) places: Vec<usize>,
 }
 
@@ -81,8 +79,8 @@ impl Units {
         group << self.places_log2 | self.places[block % self.places.len()]
     }
 
-    /// What is refused if a full round (0 to 7) does not hold: rounds are numbered with the partial
-    /// ones, which are the fourth.
+    /// The error if a full round (0 to 7) does not hold. Rounds are numbered together with the partial ones, which
+    /// are the fourth.
     fn refused(&self, round: usize) -> VerifyError {
         self.refused_at(round + if round < 4 { 0 } else { self.kind.partial() })
     }
@@ -94,16 +92,16 @@ impl Units {
         }
     }
 
-    /// The same for the partial rounds.
+    /// The error if the partial rounds do not hold.
     fn partial_refused(&self) -> VerifyError {
         self.refused_at(4)
     }
 }
 
-/// Where states are claimed.
+/// The point of claims on states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Point<E> {
-    /// In place of the row.
+    /// The coordinate that replaces the row.
     pub(crate) z: E,
     /// Coordinates of group and place.
     pub(crate) high: Vec<E>,
@@ -114,9 +112,9 @@ pub(crate) struct Point<E> {
 /// Weights of outputs in rows: 16 rows for each place, used or not.
 #[derive(Clone, Debug)]
 pub(crate) enum RowWeights<E> {
-    /// For each row those of the lanes; a state may have fewer.
+    /// For each row the weights of the lanes; a state may have fewer lanes.
     Table(Vec<[E; LANES]>),
-    /// Those of the rows times those of the first lanes.
+    /// Weights of rows times weights of the first lanes.
     Product {
         /// Of the rows.
         rows: Vec<E>,
@@ -126,7 +124,7 @@ pub(crate) enum RowWeights<E> {
 }
 
 impl<E: Scalar> RowWeights<E> {
-    /// For each row its weights times the values of the lanes.
+    /// For each row, the sum of its weights times the values of the lanes.
     fn sums(&self, zero: E, values: &[E]) -> Vec<E> {
         let dot = |weights: &[E]| {
             let terms = weights.iter().zip(values);
@@ -167,14 +165,14 @@ pub(crate) struct OutputClaim<E> {
     pub(crate) value: E,
 }
 
-/// What is left to check.
+/// The claims that remain to be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leaves<E> {
-    /// Where the cubes are claimed.
+    /// The point of the claims on cubes.
     pub(crate) cubes_at: Point<E>,
-    /// All cubes but the last.
+    /// All cubes except the last.
     pub(crate) cubes: Vec<E>,
-    /// Where the inputs are claimed.
+    /// The point of the claims on inputs.
     pub(crate) inputs_at: Point<E>,
     /// The lanes of the inputs.
     pub(crate) inputs: Vec<E>,
@@ -186,7 +184,7 @@ struct PartialWeights<E> {
     linear: Vec<E>,
 }
 
-/// Elements of the extension that [`prove`] sends.
+/// Number of extension elements that [`prove`] sends.
 pub(crate) fn sent(units: &Units) -> usize {
     let (rounds, lanes) = (units.lanes_log2 * ROUND_DEGREE, units.kind.lanes());
     let full = SKIP_DEGREE + rounds + units.high_log2() * ROUND_DEGREE + lanes;

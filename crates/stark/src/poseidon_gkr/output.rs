@@ -1,4 +1,4 @@
-//! The prover of the last round, whose claim has any weights.
+//! The prover of the last round, whose claim has arbitrary weights.
 
 use alphorn_exec::Stopped;
 

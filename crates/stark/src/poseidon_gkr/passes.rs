@@ -8,7 +8,7 @@ use crate::field::Fp;
 use crate::kernel::{Packed, Pass};
 use crate::vector::{Planes, Vector, Words, dot_words};
 
-/// Most columns that are cubed in one layer.
+/// Maximum number of columns cubed in one layer.
 pub(super) const COLUMNS_MAX: usize = super::LANES;
 
 /// Columns of a trace: `[block][row][column][instance]`.
@@ -32,7 +32,7 @@ impl Columns<'_> {
 pub(super) struct SkipSums<'a> {
     pub(super) columns: Columns<'a>,
     pub(super) constants: &'a [Fp],
-    /// For each kind of block the weights w: one for all points, or one for each.
+    /// For each kind of block the weights w: one set for all points, or one for each.
     pub(super) weights: &'a [Vec<Words>],
     pub(super) eq: &'a Planes,
     pub(super) block_weights: &'a [Ext],
@@ -128,7 +128,7 @@ impl Pass for LinearSums<'_> {
 /// Σ_h w_i,h·column_i(h) of a block, plus a constant, for each column i.
 pub(super) struct FoldRows<'a> {
     pub(super) columns: Columns<'a>,
-    /// For each column its row weights.
+    /// For each column, its row weights.
     pub(super) weights: &'a [Words],
     pub(super) constants: &'a [Ext],
     pub(super) block: usize,

@@ -1,8 +1,8 @@
-//! Polynomials over H, the sixteenth roots of unity: four coordinates skipped by one round.
+//! Polynomials over H, the sixteenth roots of unity: one round skips four coordinates.
 //!
-//! A column of sixteen rows is a polynomial of degree 15 by its values on H. Its values on a coset
-//! g^t·H, g a root of unity of order 64, follow from its coefficients, scaled. Three cosets
-//! determine a polynomial of degree below 48, four one of degree below 64.
+//! A column of sixteen rows is a polynomial of degree 15 given by its values on H. Its values on a coset g^t·H,
+//! with g a root of unity of order 64, follow from its scaled coefficients. Three cosets determine a polynomial of
+//! degree below 48, four one of degree below 64.
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use crate::field::Fp;
 use crate::kernel::Packed;
 use crate::multilinear::powers;
 
-/// Rows that one round binds.
+/// Number of rows that one round binds.
 pub(crate) const ROWS: usize = 16;
 
-/// Cosets that are ever used.
+/// Maximum number of cosets used.
 pub(crate) const COSETS: usize = 4;
 
 /// Twiddles and scales.
@@ -23,7 +23,7 @@ pub(crate) struct Domain {
     /// ω^j and ω^−j for ω of order 16.
     forward: [Fp; ROWS / 2],
     backward: [Fp; ROWS / 2],
-    /// g^(t·k)/16 at the place of k in bit-reversed order.
+    /// g^(t·k)/16 at the bit-reversed index of k.
     scales: [[Fp; ROWS]; COSETS],
     /// Values on coset t at ω^j from values on H.
     matrix: Vec<[Fp; ROWS]>,

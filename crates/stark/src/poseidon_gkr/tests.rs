@@ -26,7 +26,7 @@ fn units(kind: Kind, groups: usize) -> Units {
 
 struct Case {
     units: Units,
-    /// What is permuted.
+    /// The inputs of the permutations.
     inputs: Vec<Fp>,
     trace: Trace,
     claim: OutputClaim<Ext>,
@@ -45,7 +45,7 @@ fn case(kind: Kind, groups: usize, lanes_log2: usize) -> Case {
     let mut weights = vec![[Ext::ZERO; LANES]; ROWS << units.places_log2];
     for place in &units.places {
         for h in 0..ROWS {
-            // Some lanes of an output are used by nobody.
+            // Some lanes of an output are unused.
             for lane in (0..kind.lanes()).filter(|lane| (lane + h) % 3 > 0) {
                 weights[place * ROWS + h][lane] = random.ext();
             }
@@ -68,7 +68,7 @@ fn case(kind: Kind, groups: usize, lanes_log2: usize) -> Case {
 }
 
 impl Case {
-    /// Σ weight·κ·eq·output, directly.
+    /// Σ weight·κ·eq·output, computed directly.
     fn output_sum(&self) -> Ext {
         let eq = eq_table(Ext::ONE, &self.claim.lanes);
         let outputs = &self.trace.states[9];
@@ -92,7 +92,7 @@ impl Case {
         sum
     }
 
-    /// A column at a point, directly, where unused units have the value `rest`.
+    /// A column at a point, computed directly, with the value `rest` for unused units.
     fn at(&self, values: &[Fp], count: usize, column: usize, rest: Fp, point: &Point<Ext>) -> Ext {
         let basis = lagrange(&Native::new(&[]), point.z);
         let high = eq_table(Ext::ONE, &point.high);
@@ -163,7 +163,7 @@ fn claims_on_outputs_become_claims_on_inputs_and_cubes() {
 
 const KINDS: [Kind; 3] = [Kind::Narrow, Kind::Wide, Kind::Own];
 
-/// The error of a round, numbered with the partial ones.
+/// The error of a round, numbered together with the partial ones.
 fn refused(kind: Kind, round: usize) -> VerifyError {
     match kind {
         Kind::Narrow | Kind::Own => VerifyError::PoseidonLayer(round),
@@ -189,7 +189,7 @@ fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
         let (honest, _) = case.prove(exec, None);
         let full = 45 + 2 * 3 + 4 * 3 + lanes;
         let output = 60 + 2 * 3 + 4 * 4 + lanes;
-        // Where each layer ends, and its name.
+        // The end of each layer, and its name.
         let last = kind.partial() + 7;
         let mut ends = vec![(output, last)];
         let partial = (full + kind.cubes(), 4);
@@ -218,7 +218,7 @@ fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
     }
 }
 
-/// A permutation whose states, cubes or constants are wrong somewhere, proved honestly from there.
+/// A permutation whose states, cubes or constants are wrong at some point, proved honestly from there on.
 #[test]
 fn a_wrong_trace_is_refused_whatever_is_wrong() {
     for kind in KINDS {
@@ -238,7 +238,7 @@ fn a_wrong_trace_is_refused_whatever_is_wrong() {
             let at = (random.below(64) * kind.cubes() + k) * 4 + random.below(4);
             case.trace.cubes[at] += Fp::ONE;
             let (proof, _) = case.prove(exec, None);
-            // The committed cube is no cube of what enters.
+            // The committed cube is not the cube of the S-box input.
             assert_eq!(case.check(&proof), Err(refused(kind, 4)), "cube {k}");
         }
     }

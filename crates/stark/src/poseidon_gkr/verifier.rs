@@ -58,7 +58,7 @@ pub(super) fn partial_weights<A: Arith>(
     }
 }
 
-/// A verifier between two layers: the claims on the state, and where.
+/// A verifier between two layers: the claims on the state and their point.
 struct Layers<'a, A: Arith> {
     channel: &'a mut Channel<A>,
     units: &'a Units,
@@ -84,7 +84,7 @@ impl<A: Arith> Layers<'_, A> {
         Ok((constant + z * horner(zero, &rest, z), z))
     }
 
-    /// Binds the coordinates of the unit; returns the claim that is left.
+    /// Binds the coordinates of the unit; returns the remaining claim.
     fn read_units(&mut self, z: A::Ext, claim: A::Ext) -> Result<A::Ext, VerifyError> {
         let mut claim = claim;
         for coordinate in self.point.lanes.iter_mut().chain(&mut self.point.high) {
@@ -168,7 +168,7 @@ fn cubes_after<A: Arith>(
         .collect()
 }
 
-/// What a permutation is given, by the state before its first round.
+/// The inputs of a permutation, from the state before its first round.
 pub(super) fn inputs_of<A: Arith>(
     arith: &A,
     permutation: &Permutation,
@@ -183,10 +183,10 @@ pub(super) fn inputs_of<A: Arith>(
     }
 }
 
-/// A point, and the state there.
+/// A point and the state at that point.
 type AtPoint<E> = (Point<E>, Vec<E>);
 
-/// The last round, with the weights of the output claim.
+/// Verifies the last round, with the weights of the output claim.
 fn verify_output<A: Arith>(
     channel: &mut Channel<A>,
     units: &Units,

@@ -1,12 +1,11 @@
-//! The bytes of a succinct proof.
+//! The encoding of a succinct proof.
 //!
 //! `[magic "AHP3"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
-//! `[slices u16][their numbers][length u32][body]`, little-endian. A number is a u8, in the wide shape,
-//! which has more than 256, a u16. The class is 0 for at most 64
-//! slices and 1 above; kind, children, level and flags are 0 but in merges (see [`crate::merge`]). The body is a stream of 31-bit elements,
-//! lowest bit first, each below p, with zero bits at the end. Everything but the elements and their
-//! number follows from relation, preset and groups, and the number from what is opened, so a proof has
-//! one form.
+//! `[slices u16][their numbers][length u32][body]`, little-endian. A number is a u8, or a u16 in the wide shape,
+//! which has more than 256. The class is 0 for at most 64 slices and 1 above. Kind, children, level and flags are
+//! 0 except in merges (see [`crate::merge`]). The body is a stream of 31-bit elements, lowest bit first, each
+//! below p, with zero bits at the end. Everything except the elements and their number follows from relation,
+//! preset and groups, and the number follows from what is opened, so a proof has a unique encoding.
 
 use std::ops::RangeInclusive;
 
@@ -22,45 +21,45 @@ const ELEMENT_BITS: usize = 31;
 
 pub(crate) const MAGIC: &[u8; 4] = b"AHP3";
 
-/// Where the number of groups stands.
+/// Offset of the number of groups in the header.
 const GROUPS_AT: usize = 8;
 
-/// Most slices of a proof that recursion takes.
+/// Maximum number of slices of a proof that recursion can take.
 const CLASS_SLICES: usize = 64;
 
-/// Why bytes are no proof.
+/// Why bytes are not a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// A byte of the header is not what relation, preset and groups say.
+    /// A byte of the header is not the one that relation, preset and groups require.
     #[error("byte {index} of the header is {got}, expected {want}")]
     Header {
-        /// The place of the byte.
+        /// Index of the byte.
         index: usize,
         /// The byte.
         got: u8,
-        /// What it must be.
+        /// The required value.
         want: u8,
     },
     /// More groups than the relation has.
     #[error("{got} groups of instances, at most {max} are possible")]
     Groups {
-        /// The groups.
+        /// Number of groups.
         got: usize,
-        /// Groups of the relation.
+        /// Number of groups in the relation.
         max: usize,
     },
-    /// No children, or more than a merge has room for.
+    /// No children, or more than a merge can hold.
     #[error("a merge of {got} proofs, 1 to {max} are possible")]
     Children {
-        /// The children.
+        /// Number of children.
         got: usize,
         /// The limit.
         max: usize,
     },
-    /// More or fewer bytes than a proof of this kind can have, or not those of whole elements.
+    /// More or fewer bytes than a proof of this kind can have, or not a whole number of elements.
     #[error("{got} bytes, a proof of this kind has whole elements in at most {max}")]
     Length {
-        /// The bytes.
+        /// Number of bytes.
         got: usize,
         /// The limit.
         max: usize,
@@ -68,7 +67,7 @@ pub enum DecodeError {
     /// An element is p or above.
     #[error("element {index} is not below the modulus")]
     NonCanonical {
-        /// The element.
+        /// Index of the element.
         index: usize,
     },
     /// Bits after the last element are set.
@@ -76,7 +75,7 @@ pub enum DecodeError {
     Padding,
 }
 
-/// Everything before a body of so many bytes.
+/// Everything before a body of this many bytes.
 fn header(relation: &Relation, preset: &Preset, groups: usize, body: usize) -> Vec<u8> {
     let numbers = relation.slice_numbers(groups);
     let class = u8::from(numbers.len() > CLASS_SLICES);
@@ -100,14 +99,14 @@ fn header(relation: &Relation, preset: &Preset, groups: usize, body: usize) -> V
     bytes
 }
 
-/// Bytes before the body.
+/// Number of bytes before the body.
 pub fn header_bytes(relation: &Relation, groups: usize) -> usize {
     const FIXED: usize = MAGIC.len() + 8 + 2 + 4;
     FIXED + relation.slices(groups) * relation.shape.slices_log2.div_ceil(8)
 }
 
 impl SuccinctProof {
-    /// The bytes.
+    /// Encodes the proof.
     pub fn to_bytes(&self, relation: &Relation, preset: &Preset) -> Vec<u8> {
         let body = elements_bytes(self.elements.len());
         let mut bytes = header(relation, preset, self.groups, body);
@@ -115,11 +114,11 @@ impl SuccinctProof {
         bytes
     }
 
-    /// The proof of bytes, for the relation and preset that are expected.
+    /// Decodes a proof for the expected relation and preset.
     ///
     /// # Errors
-    /// [`DecodeError`] unless the bytes are the one form of a proof. Nothing is allocated before the
-    /// length is checked.
+    /// [`DecodeError`] unless the bytes are the unique encoding of a proof. Nothing is allocated before the length
+    /// is checked.
     pub fn from_bytes(
         relation: &Relation,
         preset: &Preset,
@@ -141,7 +140,7 @@ impl SuccinctProof {
     }
 }
 
-/// Appends elements, 31 bits each, the lowest bit first; the last byte is filled with zeros.
+/// Appends elements, 31 bits each, lowest bit first; the last byte is padded with zeros.
 pub fn write_elements(bytes: &mut Vec<u8>, elements: &[Fp]) {
     let (mut window, mut bits) = (0u64, 0);
     for element in elements {
@@ -158,8 +157,7 @@ pub fn write_elements(bytes: &mut Vec<u8>, elements: &[Fp]) {
     }
 }
 
-/// Splits bytes into a header of so many and a body of some number of elements; returns also how many
-/// elements it has.
+/// Splits bytes into a header of the given length and a body; returns also the number of elements in the body.
 pub(crate) fn split(
     bytes: &[u8],
     header: usize,
@@ -177,12 +175,12 @@ pub(crate) fn split(
     }
 }
 
-/// Bytes of so many elements.
+/// Number of bytes of this many elements.
 pub(crate) fn elements_bytes(count: usize) -> usize {
     (count * ELEMENT_BITS).div_ceil(8)
 }
 
-/// So many elements from as many bytes as they take.
+/// Decodes this many elements from exactly the bytes they take.
 ///
 /// # Errors
 /// [`DecodeError::NonCanonical`], [`DecodeError::Padding`].
@@ -205,7 +203,7 @@ pub fn read_elements(body: &[u8], count: usize) -> Result<Vec<Fp>, DecodeError> 
     }
 }
 
-/// Demands that a header be the expected one.
+/// Checks that a header is the expected one.
 pub(crate) fn check_header(head: &[u8], want: &[u8]) -> Result<(), DecodeError> {
     let mut pairs = head.iter().zip(want).enumerate();
     match pairs.find(|(_, (a, b))| a != b) {

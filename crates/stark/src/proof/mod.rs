@@ -1,8 +1,8 @@
-//! Proofs that instances fulfil a relation.
+//! Proofs that instances satisfy a relation.
 //!
-//! The prover commits to all cells, argues by the bus, the permutations and the union, and is left
-//! with claims on what it committed to. A *succinct* proof opens them by the
-//! polynomial commitment of [`crate::whir`] and goes over the wire.
+//! The prover commits to all cells, runs the arguments of the bus, the permutations and the union, and is left
+//! with claims on the committed data. A *succinct* proof opens them with the polynomial commitment of
+//! [`crate::whir`] and is sent over the network.
 
 mod codec;
 mod prover;
@@ -38,7 +38,7 @@ use crate::relation::Relation;
 use crate::statement::Statement;
 use crate::vector::Planes;
 
-/// Public rows that tuples are looked up in.
+/// Public rows in which tuples are looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registry {
     columns: Vec<Vec<Fp>>,
@@ -47,10 +47,10 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Rows of `width` elements, filled up with zeros to 2^`rows_log2`.
+    /// Rows of `width` elements, padded with zero rows to 2^`rows_log2`.
     ///
     /// # Errors
-    /// [`ProveError::Capacity`] if there are more rows, or one has another width.
+    /// [`ProveError::Capacity`] if there are too many rows, or one has another width.
     pub fn new<R: AsRef<[Fp]>>(
         rows: &[R],
         width: usize,
@@ -76,17 +76,17 @@ impl Registry {
         })
     }
 
-    /// Rows that are not filling.
+    /// Number of rows without padding.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Rows with the filling: a power of two.
+    /// Number of rows with padding: a power of two.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Elements of a row.
+    /// Number of elements in a row.
     pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }
@@ -94,7 +94,7 @@ impl Registry {
     /// Row i.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there is no such row.
     pub fn row(&self, i: usize) -> Vec<Fp> {
         self.columns.iter().map(|column| column[i]).collect()
     }
@@ -104,18 +104,18 @@ impl Registry {
     }
 }
 
-/// A statement, as a relation sees it. The relation makes it, so that no caller chooses public values.
+/// A statement in the form a relation takes. The relation builds it, so that no caller can choose public values.
 #[derive(Clone, Debug)]
 pub struct Public<'a> {
     pub(crate) statement: &'a Statement,
-    /// The statement's digest: binds all that follows, and what the public values are made of.
+    /// The statement's digest, which binds all that follows and the data from which the public values are derived.
     pub(crate) digest: Digest,
     /// The public values of the relation.
     pub(crate) values: Vec<Fp>,
     pub(crate) registry: &'a Registry,
 }
 
-/// A relation, with the public values that slots and messages have in it.
+/// A relation, with the public values that it derives from slots and messages.
 pub trait Statements: Debug + Sync {
     /// The relation.
     fn relation(&self) -> &Relation;
@@ -123,13 +123,13 @@ pub trait Statements: Debug + Sync {
     /// The public values of a slot and a message.
     ///
     /// # Panics
-    /// If the message has not as many elements as the relation's: the caller makes them.
+    /// If the message does not have as many elements as the relation requires; the caller must ensure this.
     fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp>;
 
-    /// A statement as the relation sees it.
+    /// A statement in the form the relation takes.
     ///
     /// # Panics
-    /// As [`Statements::publics`].
+    /// See [`Statements::publics`].
     fn public<'a>(&self, statement: &'a Statement, registry: &'a Registry) -> Public<'a> {
         Public {
             digest: statement.digest(),
@@ -140,7 +140,7 @@ pub trait Statements: Debug + Sync {
     }
 }
 
-/// Demands that a statement be one of a relation.
+/// Checks that a statement belongs to a relation.
 pub(crate) fn check_statement(
     relation: &Relation,
     statement: &Statement,
@@ -157,14 +157,14 @@ pub(crate) fn check_statement(
     if got != want {
         return Err(VerifyError::StatementSize { got, want });
     }
-    // Hashed as a field element: n and n + p would be one committee.
+    // Hashed as a field element, so n and n + p would be the same committee.
     match statement.committee {
         got if got < P => Ok(()),
         got => Err(VerifyError::Committee { got }),
     }
 }
 
-/// Demands that a registry be one of a relation, and that a bitfield claim something and nothing beyond it.
+/// Checks that a registry belongs to a relation, and that a bitfield claims at least one row and none beyond it.
 pub(crate) fn check_registry(
     relation: &Relation,
     registry: &Registry,
@@ -188,7 +188,7 @@ pub(crate) fn check_registry(
     }
 }
 
-/// Demands that what is public be of a relation: another one may have made it.
+/// Checks that public data belongs to a relation, since another relation may have built it.
 fn check_stated(relation: &Relation, public: &Public<'_>) -> Result<(), VerifyError> {
     check_statement(relation, public.statement)?;
     let (got, want) = (public.values.len(), relation.publics);
@@ -198,10 +198,10 @@ fn check_stated(relation: &Relation, public: &Public<'_>) -> Result<(), VerifyEr
     check_registry(relation, public.registry, &public.statement.bitfield)
 }
 
-/// Coordinates of the lower part of a point of a public column.
+/// Number of coordinates in the lower part of a public column's point.
 const LOW_LOG2: usize = 7;
 
-/// eq of a point, as a table for the rows of a part of a column and one for the parts.
+/// eq of a point, as one table for the rows within a part of a column and one for the parts.
 pub(crate) struct PublicPoint {
     high: Vec<Ext>,
     low: Planes,
@@ -227,7 +227,7 @@ impl PublicPoint {
 }
 
 impl Registry {
-    /// Its value as one polynomial, at a point of rows and columns.
+    /// Its value as a single polynomial, at a point of rows and columns.
     pub fn at(&self, exec: Exec<'_>, point: &[Ext]) -> Ext {
         let columns = self.width().next_power_of_two().ilog2() as usize;
         let (row, column) = point.split_at(point.len().saturating_sub(columns));
@@ -248,7 +248,7 @@ pub(crate) fn bits(bitfield: &[bool]) -> Vec<Fp> {
     bitfield.iter().map(bit).collect()
 }
 
-/// Elements of F_p for bus, registry, sums of outputs, permutations and union.
+/// Number of elements of F_p for bus, registry, sums of outputs, permutations and union.
 fn elements_argued(relation: &Relation) -> usize {
     let (bus, permutations, union) = sizes::argued(relation);
     DEGREE * (bus + permutations + union)
@@ -262,7 +262,7 @@ fn check_groups(relation: &Relation, got: usize) -> Result<(), VerifyError> {
     }
 }
 
-/// Checks what the proof says about registry and bitfield.
+/// Checks the values that the proof claims for registry and bitfield.
 fn check_public(
     exec: Exec<'_>,
     public: &Public<'_>,

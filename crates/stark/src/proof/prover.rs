@@ -19,7 +19,7 @@ use crate::sumcheck::{quadratic, send_round};
 use crate::transcript::Sender;
 use crate::vector::{Planes, Vector, eq_planes};
 
-/// The slices that each argument is about: all the same, but for provers that lie.
+/// The slices used by each argument: the same for all, except for dishonest provers in tests.
 #[derive(Clone, Copy)]
 pub(super) struct Sides<'a> {
     pub(super) bus: &'a [Vec<Fp>],
@@ -64,7 +64,7 @@ pub(super) fn argue(
     for (traced, claim) in run.traced.iter().zip(&claims) {
         poseidon_gkr::prove(sender, exec, &traced.part.units, &traced.trace, claim)?;
     }
-    // The verifier combines cubes and inputs; nothing is said about it.
+    // The verifier combines cubes and inputs here; nothing is sent.
     sender.challenge();
     exec.step("union")?;
     let prover = Prover {
@@ -114,7 +114,7 @@ impl Prover<'_> {
         let claims = self
             .setting
             .wired(&arith, &parts, &weights, wire_weights, outputs, &zeros);
-        // A claim on the cells whose sum is zero: what is missing is what the wires sum up to.
+        // A claim on the cells whose sum is zero; the missing part is the sum of the wires.
         let wired: Vec<Ext> = claims
             .iter()
             .map(|(claim, _)| {
@@ -223,7 +223,7 @@ impl Prover<'_> {
         group
     }
 
-    /// The bitfield as the product of counts and inverses.
+    /// Proves that the bitfield is the product of counts and inverses.
     fn union(&self, sender: &mut Sender) {
         let rows = self.setting.relation.shape.column_log2();
         let point = sender.challenges(rows);

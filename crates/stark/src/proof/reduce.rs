@@ -1,5 +1,5 @@
-//! The verifier over any arithmetic: from a proof to claims on what is committed, and to values of
-//! what is public.
+//! The verifier over any arithmetic: from a proof to claims on committed data, and to values of public
+//! polynomials.
 
 use super::weights::{Denominators, Setting};
 use crate::arith::{Arith, DIGEST};
@@ -16,10 +16,10 @@ use crate::transcript::Channel;
 /// Degree of a round of the union.
 pub(super) const UNION_DEGREE: usize = 2;
 
-/// The kind of a proof that unites instances: the only one.
+/// The kind of a proof that unites instances, the only kind.
 const KIND_UNION: u32 = 0;
 
-/// The block that a transcript begins with: the relation, and the commitment's preset.
+/// The first block of a transcript: the relation and the commitment's preset.
 pub(super) fn parameters(relation: &Relation, preset: u32) -> [Fp; DIGEST] {
     let mut block = [Fp::ZERO; DIGEST];
     block[0] = Fp::new(relation.id);
@@ -27,7 +27,7 @@ pub(super) fn parameters(relation: &Relation, preset: u32) -> [Fp; DIGEST] {
     block
 }
 
-/// The header as it is absorbed: groups, children (none), kind.
+/// The header in the form absorbed: groups, children (none), kind.
 fn header<B: Copy>(groups: B, constant: impl Fn(Fp) -> B) -> [B; DIGEST] {
     let mut block = [constant(Fp::ZERO); DIGEST];
     block[0] = groups;
@@ -35,34 +35,33 @@ fn header<B: Copy>(groups: B, constant: impl Fn(Fp) -> B) -> [B; DIGEST] {
     block
 }
 
-/// The header of a proof of so many groups.
+/// The header of a proof of this many groups.
 pub(super) fn native_header(groups: usize) -> [Fp; DIGEST] {
     header(Fp::new(groups as u32), |x| x)
 }
 
-/// What the verifier knows.
+/// The data known to the verifier.
 #[derive(Clone, Debug)]
 pub(crate) struct Known<B> {
     /// The digest of the statement.
     pub(crate) digest: [B; DIGEST],
     /// The public values of the relation.
     pub(crate) publics: Vec<B>,
-    /// For each group of instances that there is room for: 1 if it is used, 0 if not; used ones
-    /// come first.
+    /// For each possible group of instances, 1 if it is used and 0 if not; used ones come first.
     pub(crate) used: Vec<B>,
 }
 
-/// Values of public polynomials that are left to check.
+/// Values of public polynomials that remain to be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a public value that is not checked proves nothing"]
 pub(crate) struct Deferred<E> {
     /// A point of the registry's rows.
     pub(crate) registry_at: Vec<E>,
-    /// The columns of the registry there.
+    /// The values of the registry's columns there.
     pub(crate) registry: Vec<E>,
     /// A point of the bitfield.
     pub(crate) bitfield_at: Vec<E>,
-    /// The bitfield there.
+    /// The value of the bitfield there.
     pub(crate) bitfield: E,
 }
 

@@ -1,4 +1,4 @@
-//! Which part of a succinct proof has how many elements.
+//! The number of elements in each part of a succinct proof.
 
 use super::reduce::UNION_DEGREE;
 use crate::arith::DIGEST;
@@ -10,17 +10,16 @@ use crate::whir::Preset;
 /// A part of a proof and its elements of F_p.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSize {
-    /// What it is.
+    /// Name of the part.
     pub name: &'static str,
-    /// Elements at most, 31 bits each.
+    /// Maximum number of elements, 31 bits each.
     pub elements: usize,
 }
 
-/// Elements of the extension for bus, registry and sums of outputs, for permutations, and for the
-/// union.
+/// Number of extension elements for bus, registry and sums of outputs, for permutations, and for the union.
 pub(super) fn argued(relation: &Relation) -> (usize, usize, usize) {
     let shape = &relation.shape;
-    // The number of used groups changes nothing: the shape is fixed.
+    // The number of used groups does not matter, because the shape is fixed.
     let parts = relation.parts(0);
     let bus = shape.bus().sent() + relation.registry_width + 1 + parts.len();
     let permutations = parts.iter().map(|part| poseidon_gkr::sent(&part.units));
@@ -28,8 +27,8 @@ pub(super) fn argued(relation: &Relation) -> (usize, usize, usize) {
     (bus, permutations.sum(), union)
 }
 
-/// The parts of a proof of so many groups, in the order of the transcript where parts of a kind are
-/// one: their sum is [`super::succinct_elements`].
+/// The parts of a proof of this many groups in transcript order, with parts of one kind merged. Their sum is
+/// [`super::succinct_elements`].
 pub fn succinct_parts(relation: &Relation, preset: &Preset, groups: usize) -> Vec<PartSize> {
     let shape = &relation.shape;
     let (bus, permutations, union) = argued(relation);
@@ -39,7 +38,7 @@ pub fn succinct_parts(relation: &Relation, preset: &Preset, groups: usize) -> Ve
             0 => relation.slices(groups),
             _ => DEGREE << oracle.slices_log2,
         };
-        // A sample out of domain stands with each commitment.
+        // Each commitment comes with an out-of-domain sample.
         commitments += (DIGEST << oracle.cap_log2()) + DEGREE;
         rounds += oracle.slices_log2 * 2 * DEGREE;
         work += 2 * oracle.slices_log2 + 2;

@@ -1,4 +1,4 @@
-//! Proofs over the polynomial commitment: what goes over the wire.
+//! Proofs over the polynomial commitment, as sent over the network.
 
 use alphorn_exec::{Exec, Stopped};
 
@@ -19,14 +19,14 @@ use crate::whir::{self, Commitment, Committer, Preset, Rounds};
 /// A proof whose length hardly depends on the number of instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuccinctProof {
-    /// Groups of instances.
+    /// Number of groups of instances.
     pub groups: usize,
-    /// What the prover says, in the order of the transcript, with the opened rows and what leads from
-    /// them to the cap, each once.
+    /// The prover's messages in transcript order, with the opened rows and the nodes that lead from them to the
+    /// cap, each once.
     pub elements: Vec<Fp>,
 }
 
-/// Elements of F_p that a proof of so many groups has at most.
+/// Maximum number of elements of F_p in a proof of this many groups.
 pub fn succinct_elements(relation: &Relation, preset: &Preset, groups: usize) -> usize {
     let opening = whir::elements(preset, relation.shape.slice_log2(), relation.slices(groups));
     elements_argued(relation) + opening
@@ -34,12 +34,12 @@ pub fn succinct_elements(relation: &Relation, preset: &Preset, groups: usize) ->
 
 /// Proves a statement over the commitment of a preset.
 ///
-/// The witness is not checked before.
+/// The witness is not checked beforehand.
 ///
 /// # Errors
-/// [`ProveError::Statement`] for a statement that no proof is accepted for, and mostly for a witness
-/// that does not fulfil the relation: the prover reads its own arguments as the verifier will.
-/// [`ProveError::Stopped`] if nobody waits for the proof any more.
+/// [`ProveError::Statement`] for a statement for which no proof is accepted, and in most cases for a witness that
+/// does not satisfy the relation, because the prover reads its own arguments as the verifier will.
+/// [`ProveError::Stopped`] if the computation is stopped.
 pub fn prove_succinct(
     exec: Exec<'_>,
     relation: &Relation,
@@ -65,7 +65,7 @@ pub fn prove_succinct(
     })
 }
 
-/// Everything that is said and shown, on a transcript that has only begun.
+/// Sends all messages and openings, on a transcript that has just begun.
 pub(super) fn prove_committed(
     exec: Exec<'_>,
     preset: &Preset,
@@ -89,7 +89,7 @@ pub(super) fn prove_committed(
     )?;
     argue(exec, public, run, sides, &mut sender)?;
     exec.step("own reading")?;
-    // The claims are what the verifier will find: its own words on what was said so far.
+    // The claims are those the verifier will derive: its own code runs on the messages sent so far.
     let known = Known {
         digest: public.digest,
         publics: public.values.clone(),
@@ -104,7 +104,7 @@ pub(super) fn prove_committed(
     Ok(sender.finish())
 }
 
-/// Opens all claims of a ledger on what was committed.
+/// Opens all claims of a ledger on committed data.
 fn open_ledger(
     sender: &mut Sender,
     exec: Exec<'_>,
@@ -157,8 +157,8 @@ pub fn verify_succinct(
     channel.arith.finish()
 }
 
-/// Reads a whole proof over the commitment of a preset, in slices with these numbers, up to values of
-/// what is public, which `check` sees before the claims are opened.
+/// Reads a whole proof over the commitment of a preset, in slices with these numbers. Leaves values of public
+/// polynomials, which `check` receives before the claims are opened.
 pub(crate) fn read_succinct<A: Arith>(
     arith: A,
     relation: &Relation,
@@ -177,7 +177,7 @@ pub(crate) fn read_succinct<A: Arith>(
     Ok((channel, deferred))
 }
 
-/// Verifies all claims of a ledger on what was committed in slices with these numbers.
+/// Verifies all claims of a ledger on data committed in slices with these numbers.
 fn open_claims<A: Arith>(
     channel: &mut Channel<A>,
     relation: &Relation,

@@ -74,7 +74,7 @@ fn the_compact_set_is_proved() {
     }
 }
 
-/// The same key twice, and two openings of one key: one bit, as often as it is used.
+/// The same key twice, and two openings of one key: one bit, however often it is used.
 #[test]
 fn openings_may_repeat() {
     let example = Example::new(MINI, 2, SLOT);
@@ -156,7 +156,7 @@ fn statements_that_claim_nothing_or_too_much_are_refused() {
     assert_eq!(verified(&example, &proof), Err(refused));
 }
 
-/// No opening at all: the bus runs nevertheless, or counts would be free.
+/// No opening at all: the bus runs nevertheless, otherwise counts would be free.
 #[test]
 fn a_bit_without_an_opening_is_refused() {
     let mut example = Example::new(MINI, 2, SLOT);
@@ -205,8 +205,8 @@ fn each_element_of_a_proof_counts() {
     );
 }
 
-/// A prover that says something wrong once, and goes on honestly from the challenges that follow: every
-/// such proof must be refused.
+/// A prover that sends one wrong message and continues honestly from the challenges that follow: every such proof
+/// must be rejected.
 fn refuses_wrong_messages(relation: &Relation, public: &Public<'_>, witness: &Witness) {
     let run = Run::new(exec(), relation, &public.values, witness).unwrap();
     let slices = run.slices(exec(), &public.statement.bitfield).unwrap();
@@ -241,7 +241,7 @@ fn each_wrong_message_is_refused_though_the_prover_goes_on_from_it() {
     refuses_wrong_messages(chains.relation(), &public, &opened.unwrap().witness);
 }
 
-/// What the verifier says to a group of these cells, which is what the definition says.
+/// The verifier's verdict on a group of these cells, which matches the definition.
 fn said_to(relation: &Relation, public: &Public<'_>, cells: Vec<Fp>) -> Result<(), VerifyError> {
     let witness = Witness::new(relation, vec![cells]).unwrap();
     let proof = prove(exec(), relation, public, &witness).unwrap();

@@ -1,4 +1,4 @@
-//! What claims weigh which cell: the same for prover and verifier, over any arithmetic.
+//! The weights that claims give to cells: the same for prover and verifier, over any arithmetic.
 
 use crate::arith::Arith;
 use crate::claims::{Claim, Claimed, Column, Part};
@@ -14,10 +14,10 @@ use crate::relation::{BUS_GROUPS_FIXED, Entry, Functional, Part as Rows, Relatio
 /// Weights of the lanes of each row's output.
 pub(super) type RowWeights<E> = Vec<[E; LANES]>;
 
-/// What wires of one width end in: a claim on cells, and one on outputs.
+/// The result of the wires of one width: a claim on cells and one on outputs.
 pub(super) type Wired<E> = (Claim<E>, OutputClaim<E>);
 
-/// What the claims on the outputs, cubes and inputs of rows of some width are called.
+/// The names of the claims on the outputs, cubes and inputs of rows of a width.
 pub(super) const fn names(kind: Kind) -> [Claimed; 3] {
     match kind {
         Kind::Narrow | Kind::Own => [Claimed::Outputs, Claimed::Cubes, Claimed::Inputs],
@@ -44,11 +44,11 @@ pub(super) struct Denominators<E> {
     pub(super) beta: E,
 }
 
-/// What wires weigh cells and outputs with.
+/// The weights that wires give to cells and outputs.
 pub(super) struct WireWeights<E> {
     /// For the rows of each width T·(random weights) − Σ Ω·input of the wires.
     functionals: Vec<Functional<E>>,
-    /// Ω, the weights on the bus and those random ones, for all rows.
+    /// Ω for all rows: the weights on the bus plus the random ones.
     pub(super) outputs: RowWeights<E>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct BusWeights<E> {
     pub(super) outputs: RowWeights<E>,
     /// Numerators of instances.
     numerators: E,
-    /// All of the denominators that is public, but the registry's rows.
+    /// The public part of the denominators, except for the registry's rows.
     denominators: E,
     /// eq(ρ, registry) and, for each column of the registry, its factor.
     registry: E,
@@ -154,7 +154,7 @@ impl<A: Arith> Setting<'_, A> {
         weights.map(|(weight, used)| *weight * *used).collect()
     }
 
-    /// Adds the components of a tuple at a position of some weight.
+    /// Adds the components of a tuple at a position with some weight.
     fn tuple(
         &self,
         arith: &A,
@@ -215,7 +215,7 @@ impl<A: Arith> Setting<'_, A> {
         used
     }
 
-    /// What wires weigh cells and outputs with, where the bus weighs the outputs.
+    /// The weights that wires give to cells and outputs, given the bus weights of the outputs.
     pub(super) fn outputs(
         &self,
         arith: &A,
@@ -259,8 +259,8 @@ impl<A: Arith> Setting<'_, A> {
         }
     }
 
-    /// The claims on cells that the wires of each width end in, and those on outputs: the sum of
-    /// outputs on the bus, which are narrow, belongs to the first.
+    /// The claims on cells that result from the wires of each width, and those on outputs. The sum of outputs on
+    /// the bus, which are narrow, belongs to the first.
     pub(super) fn wired(
         &self,
         arith: &A,

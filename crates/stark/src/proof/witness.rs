@@ -14,12 +14,12 @@ use crate::poseidon::{RowTrace, STATES, Trace};
 use crate::poseidon_gkr::skip::ROWS;
 use crate::relation::{Entry, Form, Part, Relation, Table, Tuple};
 
-/// The cells of groups of instances: `[cell][instance]` for each group. Cells of cubes may have
-/// any value: the prover computes them.
+/// The cells of groups of instances: `[cell][instance]` for each group. Cells of cubes may hold any value, because
+/// the prover computes them.
 #[derive(Clone, Debug)]
 pub struct Witness {
     pub(super) groups: Vec<Vec<Fp>>,
-    /// The traces of all rows, if they were made with the cells, and the public values that they are for.
+    /// The traces of all rows, if they were made together with the cells, and the public values they are for.
     made: Option<(Vec<Fp>, Arc<Vec<Traced>>)>,
 }
 
@@ -48,7 +48,7 @@ impl Witness {
         }
     }
 
-    /// Whether the trace that was made with the cells is that of the cells.
+    /// Whether the trace made together with the cells matches the cells.
     #[cfg(test)]
     pub(crate) fn trace_is_of_cells(&self, exec: Exec<'_>, relation: &Relation) -> bool {
         let Some((publics, made)) = &self.made else {
@@ -59,7 +59,7 @@ impl Witness {
         traced.collect::<Result<Vec<Traced>, Stopped>>().as_ref() == Ok(made)
     }
 
-    /// A witness whose cells were filled with the permutations of all rows of each width, group by group.
+    /// A witness whose cells were filled together with the permutations of all rows of each width, group by group.
     pub(crate) fn filled(
         exec: Exec<'_>,
         relation: &Relation,
@@ -94,7 +94,7 @@ pub(super) struct Traced {
 }
 
 impl Traced {
-    /// The trace of the rows of a part, for cells whose cubes may be anything.
+    /// The trace of the rows of a part, for cells whose cubes may hold any value.
     fn new(
         exec: Exec<'_>,
         relation: &Relation,
@@ -232,13 +232,13 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// How often the first component of tuples of a kind is that of each of `size` rows, whose
-    /// number `row` gives.
+    /// How often the first component of tuples of a kind denotes each of `size` rows; `row` maps a component to
+    /// the number of its row.
     fn counts(&self, tag: u32, size: usize, row: impl Fn(Fp) -> Option<usize>) -> Vec<Fp> {
         let mut counts = vec![Fp::ZERO; size];
         for (_, _, entries) in self.tuples(Some(tag)) {
             for value in &entries[0] {
-                // A number that no row has makes the bus unbalanced, whatever is counted.
+                // A value that belongs to no row leaves the bus unbalanced, whatever is counted.
                 if let Some(count) = row(*value).and_then(|row| counts.get_mut(row)) {
                     *count += Fp::ONE;
                 }
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
     /// The committed slices: counts and inverses, the tables' counts, cells.
     ///
     /// # Errors
-    /// [`Stopped`] if nobody waits for them.
+    /// [`Stopped`] if the computation is stopped.
     pub(super) fn slices(
         &self,
         exec: Exec<'_>,

@@ -1,5 +1,5 @@
-//! Sums of products of two vectors that lie in blocks of equal size, of which few are not zero:
-//! rounds of sumcheck, first over the numbers of the blocks, then within.
+//! Sums of products of two vectors that lie in blocks of equal size, few of which are nonzero. Rounds of sumcheck
+//! run first over the numbers of the blocks, then within a block.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::vector::Planes;
 /// Two vectors, block by block.
 type Pair = [Planes; 2];
 
-/// Weights top(i)·low of all blocks i, also of those whose values are zero.
+/// Weights top(i)·low of all blocks i, including those whose values are zero.
 pub(crate) struct Outer {
     /// By the number of the block.
     pub(crate) top: Vec<Ext>,
@@ -26,17 +26,17 @@ pub(crate) struct Outer {
 
 /// Σ over all blocks of values · weights.
 pub(crate) struct Blocks {
-    /// Coordinates of the number of a block.
+    /// Number of coordinates of the number of a block.
     coordinates: usize,
     blocks: BTreeMap<usize, Pair>,
     outer: Option<Outer>,
 }
 
-/// Two blocks whose numbers differ in the highest bit: one of them may be zero.
+/// Two blocks whose numbers differ in the highest bit; one of them may be zero.
 struct Halves<'a>(Option<&'a Pair>, Option<&'a Pair>);
 
 impl Blocks {
-    /// Blocks with numbers of so many bits: values and weights of each.
+    /// Blocks with numbers of this many bits: values and weights of each.
     pub(crate) fn new(coordinates: usize, blocks: BTreeMap<usize, Pair>) -> Blocks {
         Blocks {
             coordinates,
@@ -45,7 +45,7 @@ impl Blocks {
         }
     }
 
-    /// Blocks with their values, weighed by top(number)·low.
+    /// Blocks with their values, weighted by top(number)·low.
     pub(crate) fn of_outer(
         exec: Exec<'_>,
         coordinates: usize,
@@ -70,7 +70,7 @@ impl Blocks {
         Ok(blocks.with(Outer { top, low, sums }))
     }
 
-    /// The same with weights that all blocks have.
+    /// The same with additional weights common to all blocks.
     pub(crate) fn with(self, outer: Outer) -> Blocks {
         Blocks {
             outer: Some(outer),
@@ -79,7 +79,7 @@ impl Blocks {
     }
 
     fn pairs(&self) -> Vec<(usize, Halves<'_>)> {
-        // A block whose partner is absent is still one pair: its partner is zero, in both vectors.
+        // A block whose partner is absent still forms a pair: its partner is zero, in both vectors.
         let half = 1 << (self.coordinates - 1);
         let mut numbers: Vec<usize> = self.blocks.keys().map(|number| number % half).collect();
         numbers.sort_unstable();
@@ -91,13 +91,13 @@ impl Blocks {
         numbers.into_iter().map(pair).collect()
     }
 
-    /// What is left when all coordinates are bound: one value of each vector.
+    /// The result when all coordinates are bound: one value of each vector.
     pub(crate) fn last(&self) -> [Ext; 2] {
         let last = self.blocks.get(&0);
         last.map_or([Ext::ZERO; 2], |pair| [pair[0].get(0), pair[1].get(0)])
     }
 
-    /// When one block is left, all weights are its own.
+    /// When one block is left, folds the common weights into its own.
     fn join_outer(&mut self, exec: Exec<'_>) {
         if let (Some(outer), Some(pair)) = (self.outer.take(), self.blocks.get_mut(&0)) {
             let backend = exec.backend().fitting(outer.low.len());
@@ -188,8 +188,8 @@ impl OpenSlices for Blocks {
             });
             within.collect()
         };
-        // Weights that all blocks share are summed over block numbers only, from products taken
-        // once: blocks that are absent have a weight there, and no memory.
+        // Weights that all blocks share are summed over block numbers only, from products computed once: absent
+        // blocks have a weight there, but take no memory.
         let outer = self.outer.iter().map(Outer::totals);
         let zero = [Ext::ZERO; 2];
         Ok(sums

@@ -1,20 +1,18 @@
 //! The polynomial commitment: an interleaved variant of WHIR (Arnon, Chiesa, Fenzi, Yogev,
 //! ePrint 2024/1586).
 //!
-//! The committed vector f is slices f_i of 2^n elements; i are the highest coordinates. Oracle 0 has for
-//! each point x of a domain the row of all Σ_b f_i\[b\]·x^b: values are taken as coefficients, so that
-//! value is ⟨f_i, pow(x)⟩ with pow(x) = ⊗_t (1, x^(2^t)), a multilinear weight like all others.
+//! The committed vector f consists of slices f_i of 2^n elements; i are the highest coordinates. For each point x
+//! of a domain, oracle 0 has the row of all Σ_b f_i\[b\]·x^b. Values are taken as coefficients, so each of these
+//! is ⟨f_i, pow(x)⟩ with pow(x) = ⊗_t (1, x^(2^t)), a multilinear weight like all others.
 //!
-//! All claims ⟨W, f⟩ = v are joined by powers of a challenge and put through sumcheck. Rounds over the
-//! slices leave g = Σ_i eq(α, i)·f_i with a claim; g is committed as the next oracle, with 16
-//! slices; rows of the oracle before are opened at random points, and each is one claim more on
-//! g: ⟨g, pow(x)⟩ = Σ_i eq(α, i)·row_i. At 256 elements g is sent, and rows of the
-//! last oracle are claims on it all the same. Since slices are the highest
-//! coordinates, the rows of an oracle share their x, and domains of different oracles need not be
-//! related.
+//! All claims ⟨W, f⟩ = v are joined by powers of a challenge and reduced by sumcheck. Rounds over the slices leave
+//! g = Σ_i eq(α, i)·f_i with a claim. Then g is committed as the next oracle, with 16 slices, and rows of the
+//! previous oracle are opened at random points. Each row is one more claim on g: ⟨g, pow(x)⟩ = Σ_i eq(α, i)·row_i.
+//! At 256 elements g is sent, and rows of the last oracle are claims on it in the same way. Since slices are the
+//! highest coordinates, the rows of an oracle share their x, and domains of different oracles need not be related.
 //!
-//! After each commitment one value at a random multilinear point pins one of the few codewords
-//! near a wrong oracle (out-of-domain sample).
+//! After each commitment one value at a random multilinear point pins down one of the few codewords near a wrong
+//! oracle (out-of-domain sample).
 
 pub(crate) mod blocks;
 mod ntt;
@@ -39,17 +37,17 @@ use crate::extension::DEGREE;
 use crate::merkle::nodes_max;
 use crate::multilinear::Scalar;
 
-/// Nodes of a tree that are sent, as a power of two.
+/// Log2 of the number of tree nodes that are sent.
 const CAP_LOG2: usize = 2;
 
 /// One oracle and how it is queried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OracleParameters {
-    /// Points of the domain: 2^this.
+    /// Log2 of the number of points in the domain.
     pub(crate) rows_log2: usize,
-    /// Coordinates that its slices are.
+    /// Number of coordinates that index its slices.
     pub(crate) slices_log2: usize,
-    /// Rows that are opened.
+    /// Number of rows opened.
     pub(crate) queries: usize,
     /// Bits of proof of work for each round that folds it.
     pub(crate) fold_bits: u32,
@@ -58,13 +56,13 @@ pub(crate) struct OracleParameters {
 }
 
 impl OracleParameters {
-    /// The layer of the tree that is sent has 2^this nodes: what is below is sent once where paths share
-    /// it, and in a circuit a choice of one of more nodes costs more than the hashes of longer paths.
+    /// The layer of the tree that is sent has 2^this nodes. Nodes below it are sent once where paths share them,
+    /// and in a circuit, selecting one of more nodes costs more than the hashes of longer paths.
     pub(crate) fn cap_log2(&self) -> usize {
         CAP_LOG2.min(self.rows_log2)
     }
 
-    /// Nodes of the tree that are sent with the opened rows, at most.
+    /// Maximum number of tree nodes sent with the opened rows.
     pub(crate) fn nodes_max(&self) -> usize {
         nodes_max(self.queries, self.rows_log2, self.cap_log2())
     }
@@ -77,7 +75,7 @@ pub struct Preset {
     pub id: u32,
     /// Its name.
     pub name: &'static str,
-    /// The oracles: the first is the commitment.
+    /// The oracles, of which the first is the commitment.
     pub(crate) oracles: &'static [OracleParameters],
     /// Bits of proof of work before rows are opened.
     pub(crate) query_bits: u32,
@@ -109,8 +107,8 @@ const fn fast(slices_log2: usize) -> [OracleParameters; 3] {
 }
 
 impl Preset {
-    /// Rate 1/4: the fastest prover. Later oracles have short rows and rates of 1/8 and 1/32: of all
-    /// choices with 122 bits and as few bytes these ask the prover for the fewest hashes.
+    /// Rate 1/4: the fastest prover. Later oracles have short rows and rates of 1/8 and 1/32: of all choices with
+    /// 122 bits and as few bytes, these cost the prover the fewest hashes.
     pub const FAST: Preset = Preset {
         id: 1,
         name: "fast",
@@ -131,7 +129,7 @@ impl Preset {
         query_bits: 20,
     };
 
-    /// The fast one for merges, whose commitments have half as many slices.
+    /// The fast preset for merges, whose commitments have half as many slices.
     pub const MERGE: Preset = Preset {
         id: 4,
         name: "merge",
@@ -139,7 +137,7 @@ impl Preset {
         ..Preset::FAST
     };
 
-    /// The fast one for the wide shape, whose first oracle has four times as many slices.
+    /// The fast preset for the wide shape, whose first oracle has four times as many slices.
     pub const WIDE: Preset = Preset {
         id: 3,
         name: "wide",
@@ -147,14 +145,14 @@ impl Preset {
         ..Preset::FAST
     };
 
-    /// Coordinates of the committed vector within a slice, and of the polynomial sent at last.
+    /// Number of coordinates of the committed vector within a slice, and of the polynomial sent last.
     pub(crate) fn last_log2(&self, slice_log2: usize) -> usize {
         let folded: usize = self.oracles[1..].iter().map(|o| o.slices_log2).sum();
         slice_log2 - folded
     }
 }
 
-/// Elements of F_p that commitment and opening have at most, for a first oracle of so many slices.
+/// Maximum number of elements of F_p in commitment and opening, for a first oracle of this many slices.
 pub(crate) fn elements(preset: &Preset, slice_log2: usize, slices: usize) -> usize {
     const NONCE: usize = 2;
     let sample = DEGREE;

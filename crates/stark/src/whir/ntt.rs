@@ -1,16 +1,16 @@
 //! Values of a polynomial on roots of unity, in bit-reversed order.
 //!
-//! Decimation in frequency: (u, v) ↦ (u + v, (u − v)·ω^j) for halves of 2^(log2−1), …, 2, 1 elements. The
-//! first stages see zeros in the upper halves and only multiply. Then two stages are done at a
-//! time; below [`CACHED`] elements all that is left of a block is done while it is in the nearest
-//! cache. The last stages, whose halves are shorter than a vector, act on a transposed square.
+//! Decimation in frequency: (u, v) ↦ (u + v, (u − v)·ω^j) for halves of 2^(log2−1), …, 2, 1 elements. The first
+//! stages see zeros in the upper halves and only multiply. Then two stages are done at a time; below [`CACHED`]
+//! elements, all remaining stages of a block are done while it is in the nearest cache. The last stages, whose
+//! halves are shorter than a vector, act on a transposed square.
 
 use alphorn_exec::Exec;
 
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 
-/// Elements of a block that all stages are finished for at once: 16 KiB.
+/// Number of elements in a block for which all stages are finished at once: 16 KiB.
 const CACHED: usize = 1 << 12;
 
 /// Widest vector of all kernels.
@@ -39,7 +39,7 @@ impl Domain {
         1 << self.stages.len()
     }
 
-    /// The values of a polynomial: the value at ω^k lies at the reversed bits of k.
+    /// The values of a polynomial: the value at ω^k lies at the bit-reversed index of k.
     pub(super) fn evaluate(&self, exec: Exec<'_>, coefficients: &[Fp]) -> Vec<Fp> {
         let mut values = Vec::with_capacity(self.size());
         values.extend_from_slice(coefficients);
@@ -55,14 +55,14 @@ impl Domain {
         values
     }
 
-    /// The twiddles of halves of so many elements.
+    /// The twiddles of halves of this many elements.
     #[inline(always)]
     fn stage(&self, half: usize) -> &[Fp] {
         &self.stages[half.ilog2() as usize]
     }
 }
 
-/// All stages, where only the first `used` values are not zero.
+/// All stages, where only the first `used` values are nonzero.
 struct Evaluate<'a> {
     domain: &'a Domain,
     values: &'a mut [Fp],
@@ -149,7 +149,7 @@ fn finish<V: Packed>(domain: &Domain, block: &mut [Fp]) {
     }
 }
 
-/// The stages of halves shorter than a vector, for as many vectors as one has elements.
+/// The stages of halves shorter than a vector, for as many vectors as a vector has elements.
 #[inline(always)]
 fn finish_square<V: Packed>(domain: &Domain, square: &mut [Fp]) {
     let mut columns = [[Fp::ZERO; LANES_MAX]; LANES_MAX];

@@ -1,8 +1,8 @@
-//! An oracle: slices encoded, row by row under a tree, of which a layer is the commitment.
+//! An oracle: encoded slices, with a tree over their rows. A layer of the tree is the commitment.
 //!
-//! Row k holds the values at ω^k. It lies at the reversed bits of k, where the transform leaves it;
-//! so two rows that differ in the lowest bit of k, whose digests are hashed together, lie half of
-//! the domain apart, and so do nodes on all levels. Vectors of digests are hashed with vectors.
+//! Row k holds the values at ω^k. It lies at the bit-reversed index of k, where the transform leaves it. So two
+//! rows that differ in the lowest bit of k, whose digests are hashed together, lie half the domain apart, and so
+//! do sibling nodes on all levels. Vectors of digests are hashed with vectors.
 
 use alphorn_exec::{Exec, Stopped};
 
@@ -14,10 +14,10 @@ use crate::merkle::Digest;
 use crate::poseidon::{WIDTH_16, compress_vectors_own};
 use crate::transcript::tag;
 
-/// Digests that lie together: a vector of the widest kernel.
+/// Number of digests that lie together: a vector of the widest kernel.
 const BLOCK: usize = 16;
 
-/// Blocks of digests that one task computes.
+/// Number of blocks of digests that one task computes.
 const TASK: usize = 64;
 
 /// Encoded slices and their tree.
@@ -54,7 +54,7 @@ impl Level {
         std::array::from_fn(|i| self.elements[at + i * block])
     }
 
-    /// The level above: each node with the one half of the level after it.
+    /// The level above: each node is paired with the one half a level after it.
     fn above(&self, exec: Exec<'_>) -> Result<Level, Stopped> {
         let half = self.nodes / 2;
         let mut above = Level::zero(half);
@@ -68,8 +68,7 @@ impl Level {
             }
             return Ok(above);
         }
-        // Siblings lie half a level apart, so two vectors are hashed without moving an element
-        // between lanes.
+        // Siblings lie half a level apart, so two vectors are hashed without moving elements between lanes.
         let (low, high) = self.elements.split_at(half * DIGEST);
         let size = TASK * BLOCK * DIGEST;
         exec.try_fill(&mut above.elements, size, |i, out| {
@@ -81,7 +80,7 @@ impl Level {
     }
 }
 
-/// What every leaf's chain of hashes begins with: C of (tag, width, number of the oracle).
+/// The start of every leaf's chain of hashes: C of (tag, width, number of the oracle).
 pub(crate) fn leaf_start(width: usize, oracle: usize) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
     start[0] = tag(b"leaf");
@@ -123,7 +122,7 @@ impl Pass for Pairs<'_> {
     }
 }
 
-/// The digests of rows from `at` on: as many as there is room for, in blocks.
+/// The digests of rows from `at` on, as many as fit, in blocks.
 struct Leaves<'a> {
     columns: &'a [Vec<Fp>],
     start: Digest,
@@ -132,7 +131,7 @@ struct Leaves<'a> {
 }
 
 impl Leaves<'_> {
-    /// `N` vectors of rows: two take less time than twice one.
+    /// `N` vectors of rows: processing two together takes less time than one after the other.
     #[inline(always)]
     fn hash<V: Packed, const N: usize>(&mut self, row: usize) {
         let mut states = [[V::splat(Fp::ZERO); WIDTH_16]; N];
@@ -182,7 +181,7 @@ impl Oracle {
     /// Encodes slices on a domain of 2^`rows_log2` points, at least as many as a block has.
     ///
     /// # Errors
-    /// [`Stopped`] if nobody waits for it.
+    /// [`Stopped`] if the computation is stopped.
     pub(super) fn new(
         exec: Exec<'_>,
         slices: &[&[Fp]],
@@ -233,7 +232,7 @@ impl Oracle {
         })
     }
 
-    /// Rows of this one and of another in turn, as nobody encodes them.
+    /// Rows of this oracle and of another alternating, which no honest encoding produces.
     #[cfg(test)]
     pub(super) fn mixed(&self, other: &Oracle, exec: Exec<'_>, cap_log2: usize) -> Oracle {
         let both = self.columns.iter().zip(&other.columns);
@@ -250,8 +249,7 @@ impl Oracle {
     pub(super) fn cap(&self) -> Vec<Fp> {
         let cap = &self.levels[self.levels.len() - 1];
         let cap_log2 = cap.nodes.ilog2();
-        // The cap is sent by number of the row, as the verifier walks paths; only memory has the
-        // transform's order.
+        // The cap is sent by row number, as the verifier follows paths; only memory uses the transform's order.
         let node = |i: usize| cap.get(reversed(i, cap_log2 as usize));
         (0..cap.nodes).flat_map(node).collect()
     }
@@ -262,12 +260,12 @@ impl Oracle {
         self.columns.iter().map(|column| column[place]).collect()
     }
 
-    /// The node of some height over the rows whose number begins with `index`.
+    /// The node at some height over the rows whose number begins with `index`.
     pub(super) fn node(&self, height: usize, index: usize) -> Digest {
         self.levels[height].get(reversed(index, self.rows_log2 - height))
     }
 
-    /// Levels below the cap.
+    /// Number of levels below the cap.
     pub(super) fn height(&self) -> usize {
         self.levels.len() - 1
     }

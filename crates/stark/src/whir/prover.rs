@@ -15,7 +15,7 @@ use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
 use crate::vector::{Planes, Vector, eq_planes};
 
-/// Elements of a weight vector that one task fills.
+/// Number of elements of a weight vector that one task fills.
 const TASK: usize = 1024;
 
 /// Σ a·b, and Σ (a1 − a0)·(b1 − b0).
@@ -34,7 +34,7 @@ impl Pass for Product<'_> {
     }
 }
 
-/// The same of the differences of two pairs.
+/// The same for the differences of two pairs.
 pub(super) struct SlopeProduct<'a>(pub(super) [&'a Planes; 2], pub(super) [&'a Planes; 2]);
 
 impl Pass for SlopeProduct<'_> {
@@ -67,8 +67,8 @@ impl Pass for PowerSums<'_> {
         let mut out = Planes::zero(self.len);
         let mut buffer = vec![Fp::ZERO; self.len];
         for (weight, x) in self.points {
-            // Powers by doubling the part that is there: products are independent of each other
-            // within a step, where x·x·x… would wait for each.
+            // Powers by doubling the existing part: products within a step are independent of each other, whereas
+            // x·x·x… would be a dependency chain.
             buffer[0] = x.pow(self.start as u64);
             let (mut filled, mut step) = (1, *x);
             while filled < self.len {
@@ -88,7 +88,7 @@ impl Pass for PowerSums<'_> {
     }
 }
 
-/// The first oracle, and the sample that pins what it commits to.
+/// The first oracle, and the sample that pins the committed vector.
 pub(crate) struct Committer<'a> {
     pub(crate) slices: &'a [Vec<Fp>],
     pub(crate) numbers: &'a [usize],
@@ -103,7 +103,7 @@ impl<'a> Committer<'a> {
     /// Commits to slices with these numbers.
     ///
     /// # Errors
-    /// [`Stopped`] if nobody waits for it.
+    /// [`Stopped`] if the computation is stopped.
     pub(crate) fn new(
         sender: &mut Sender,
         exec: Exec<'_>,
@@ -119,8 +119,8 @@ impl<'a> Committer<'a> {
         exec.step("samples")?;
         sender.send_base(&oracle.cap());
         let point = sender.challenges(parameters.slices_log2 + slice_log2);
-        // The sample over a slice is a sum in base elements, the expensive half; it is kept by
-        // slice, because the rounds over slices sum it up once more with other weights.
+        // The sample over a slice is a sum in base elements, the expensive half. It is kept per slice, because the
+        // rounds over slices sum it again with other weights.
         let (top, low) = point.split_at(parameters.slices_log2);
         let weights = eq_planes(exec, Ext::ONE, low);
         let backend = exec.backend().fitting(weights.len());
@@ -142,7 +142,7 @@ impl<'a> Committer<'a> {
     }
 }
 
-/// What is left of a vector and its weights.
+/// The remaining vector and its weights.
 struct Opening<'a> {
     exec: Exec<'a>,
     sender: &'a mut Sender,
@@ -152,7 +152,7 @@ struct Opening<'a> {
     weights: Planes,
 }
 
-/// The rounds over the slices, as their claims need them.
+/// The rounds over the slices, as required by their claims.
 pub(crate) trait OpenSlices {
     /// The sum at 0 and the leading coefficient of the next round.
     fn totals(&self, exec: Exec<'_>) -> Result<[Ext; 2], Stopped>;
@@ -160,15 +160,15 @@ pub(crate) trait OpenSlices {
     /// Binds the highest coordinate.
     fn bind(&mut self, exec: Exec<'_>, x: Ext) -> Result<(), Stopped>;
 
-    /// What is left when all slices are bound: Σ_i eq(α, i)·f_i and its weights.
+    /// The result when all slices are bound: Σ_i eq(α, i)·f_i and its weights.
     fn finish(self, exec: Exec<'_>, alphas: &[Ext]) -> Result<[Planes; 2], Stopped>;
 }
 
-/// Opens the claims on what was committed, whose sum with the sample's value is given; the transcript is
-/// that of the verifier up to the factors of the claims. Returns the point of all coordinates.
+/// Opens the claims on the committed vector, given their sum with the sample's value. The transcript matches the
+/// verifier's up to the factors of the claims. Returns the point of all coordinates.
 ///
 /// # Errors
-/// [`Stopped`] if nobody waits for it.
+/// [`Stopped`] if the computation is stopped.
 pub(crate) fn open(
     sender: &mut Sender,
     exec: Exec<'_>,
@@ -200,8 +200,8 @@ pub(crate) fn open(
     let (mut oracle, mut slices) = (committer.oracle, Slices::Base(committer.numbers));
     for (number, parameters) in preset.oracles.iter().enumerate().skip(1) {
         let before = &preset.oracles[number - 1];
-        // Commit, sample, query, join: the order in which the verifier reads. Each draws challenges
-        // that the one before must not know.
+        // Commit, sample, query, join: the order in which the verifier reads. Each step draws challenges that the
+        // previous one must not know.
         let next = opening.commit(parameters, number)?;
         let (point, value) = opening.sample()?;
         let rows = opening.query(before, &oracle, preset.query_bits)?;
@@ -253,15 +253,15 @@ impl Opening<'_> {
         oracle: &Oracle,
         bits: u32,
     ) -> Result<Vec<(Fp, Vec<Fp>)>, Stopped> {
-        // Work before the indices: 14 or 20 bits that a prover who wants better rows pays for every
+        // The work comes before the indices: 14 or 20 bits that a prover looking for better rows pays for every
         // attempt.
         self.sender.grind(self.exec, bits)?;
         self.exec.step("opened rows")?;
         let indices = self
             .sender
             .queries(parameters.queries, parameters.rows_log2);
-        // Rows that are asked for twice are sent once, and of all paths only the nodes that do not
-        // follow from others: the verifier derives which from the indices.
+        // Rows that are requested twice are sent once, and of all paths only the nodes that do not follow from
+        // others. The verifier derives from the indices which ones those are.
         let root = Fp::root_of_unity(parameters.rows_log2 as u32);
         let sent = Sent::new(&indices, oracle.height());
         for row in &sent.rows {
@@ -278,7 +278,7 @@ impl Opening<'_> {
         Ok(opened.collect())
     }
 
-    /// Joins the claims of a sample, if there is one, and of opened rows to the claim.
+    /// Joins the claims of a sample, if there is one, and of opened rows to the current claim.
     fn join(
         &mut self,
         sample: Option<(&[Ext], Ext)>,
@@ -303,8 +303,8 @@ impl Opening<'_> {
             .copied()
             .zip(rows.iter().map(|r| r.0))
             .collect();
-        // The weights of all rows are added in stretches of one task: a table for each row would be
-        // a hundred times what is left of the vector.
+        // The weights of all rows are added in task-sized chunks: a table for each row would be a hundred times
+        // the remaining vector.
         let len = TASK.min(self.weights.len());
         let backend = self.exec.backend().fitting(len);
         let parts = self.exec.try_map(self.weights.len() / len, |i| {

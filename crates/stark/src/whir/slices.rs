@@ -1,10 +1,10 @@
 //! The rounds over the slices: a sumcheck of two short tables.
 //!
-//! The weights of all claims are few vectors over a slice, v_1 … v_K, that slices weigh by numbers:
-//! W_i = Σ_k c_k(i)·v_k. A claim on the cells of all groups is a tensor, so it has one vector for each
-//! slice of a group, the cells' weights there ⊗ eq(lanes, ·), and c_k(i) is the weight of the group. So
-//! with e_k(i) = ⟨f_i, v_k⟩, computed once, every round is about Σ_k Σ_i c_k(i)·e_k(i): nothing of the size
-//! of the committed vector is touched until all slices are bound.
+//! The weights of all claims are a few vectors over a slice, v_1 … v_K, which each slice combines with its own
+//! coefficients: W_i = Σ_k c_k(i)·v_k. A claim on the cells of all groups is a tensor, so it has one vector for
+//! each slice of a group, the cells' weights there ⊗ eq(lanes, ·), and c_k(i) is the weight of the group. With
+//! e_k(i) = ⟨f_i, v_k⟩, computed once, every round is about Σ_k Σ_i c_k(i)·e_k(i): nothing of the size of the
+//! committed vector is touched until all slices are bound.
 
 use alphorn_exec::{Exec, Stopped};
 
@@ -20,24 +20,24 @@ use crate::vector::{Planes, Vector, Words, dot_words, eq_planes, words};
 use super::prover::{Committer, OpenSlices};
 use super::weights::place;
 
-/// Elements of a slice that one task folds.
+/// Number of elements of a slice that one task folds.
 const TASK: usize = 4096;
 
-/// Cells of all groups, weighed by group · cell · eq(lanes, instance): claims with the same groups and
-/// lanes are one.
+/// Cells of all groups, weighted by group · cell · eq(lanes, instance). Claims with the same groups and lanes are
+/// merged into one.
 struct Tensor {
     groups: Vec<Ext>,
     cells: Vec<Ext>,
     lanes: Vec<Ext>,
 }
 
-/// A vector over a slice, and what weighs it: one number for each slice number.
+/// A vector over a slice and its coefficients, one for each slice number.
 struct Term {
     weights: Vec<Ext>,
     sums: Vec<Ext>,
 }
 
-/// What is summed over the slices.
+/// The data summed over the slices.
 pub(crate) struct Rounds<'a> {
     /// The low part of the sample's point.
     low: Vec<Ext>,
@@ -47,7 +47,7 @@ pub(crate) struct Rounds<'a> {
     tensors: Vec<Tensor>,
     /// Weights of single slices, by their numbers.
     dense: Vec<(usize, Planes)>,
-    /// The sample's, then those of the dense ones, then of the slices of a group for each tensor.
+    /// The sample's term, then those of the dense weights, then those of the slices of a group for each tensor.
     terms: Vec<Term>,
 }
 
@@ -68,8 +68,8 @@ fn gather(
                 lanes,
             } => {
                 let scaled = cells.iter().map(|w| factor * *w);
-                // Claims at one point of groups and lanes differ in their cells alone: joined
-                // before any sum is taken, they cost one pass over the slices together.
+                // Claims at the same point of groups and lanes differ only in their cells. Joined before any sum
+                // is taken, they share one pass over the slices.
                 let same = |t: &&mut Tensor| t.groups == *groups && t.lanes == *lanes;
                 match tensors.iter_mut().find(same) {
                     Some(tensor) => tensor
@@ -107,7 +107,8 @@ fn gather(
 }
 
 impl<'a> Rounds<'a> {
-    /// Of what was committed and its sample, and all claims with their factors. Fails if nobody waits for it.
+    /// The rounds for a commitment with its sample, and all claims with their factors. Fails if the computation is
+    /// stopped.
     pub(crate) fn new(
         exec: Exec<'_>,
         shape: &Shape,
@@ -117,8 +118,8 @@ impl<'a> Rounds<'a> {
     ) -> Result<Rounds<'a>, Stopped> {
         let (top, low) = committer.point.split_at(shape.slices_log2);
         let (tensors, dense) = gather(shape, claims, factors);
-        // A term has a number for each slice that could be there, so that binding a coordinate
-        // halves all terms alike; the absent ones stay zero.
+        // A term has a coefficient for each possible slice, so that binding a coordinate halves all terms alike;
+        // those of absent slices remain zero.
         let all = 1 << shape.slices_log2;
         let mut terms = vec![Term {
             weights: eq_table(Ext::ONE, top),
@@ -157,7 +158,7 @@ impl<'a> Rounds<'a> {
         Ok(rounds)
     }
 
-    /// ⟨f_i, v_k⟩ of all slices and vectors but the sample's.
+    /// Computes ⟨f_i, v_k⟩ of all slices and vectors except the sample's.
     fn sum_up(&mut self, exec: Exec<'_>) -> Result<(), Stopped> {
         let prepared: Vec<[Planes; 2]> = self
             .tensors
@@ -167,8 +168,8 @@ impl<'a> Rounds<'a> {
                 [Planes::from_exts(&t.cells), eq]
             })
             .collect();
-        // The one pass over everything that is committed. A slice is read once and all vectors are
-        // applied while it is in a near cache.
+        // The only pass over all committed data. Each slice is read once, and all vectors are applied while it is
+        // in a near cache.
         let sums = exec.try_map(self.slices.len(), |i| {
             let slice = &self.slices[i];
             let mut sums = Vec::with_capacity(self.terms.len() - 1);
@@ -218,8 +219,8 @@ impl OpenSlices for Rounds<'_> {
 
     fn finish(self, exec: Exec<'_>, alphas: &[Ext]) -> Result<[Planes; 2], Stopped> {
         let eq = eq_table(Ext::ONE, alphas);
-        // Only now is the vector folded, by all coordinates of the slices at once: folding round by
-        // round would write half of it, a quarter of it, and so on.
+        // The vector is folded only now, by all coordinates of the slices at once. Folding round by round would
+        // write half of it, a quarter of it, and so on.
         let of_slices: Vec<Ext> = self.numbers.iter().map(|number| eq[*number]).collect();
         let chunks: Vec<Words> = of_slices.chunks(DOT_MAX).map(words).collect();
         let size = TASK.min(self.shape.slice());
@@ -280,7 +281,7 @@ impl Pass for OverLanes<'_> {
     }
 }
 
-/// Σ over the cells of a slice, for each part of the cells as long as the slice has.
+/// Σ over the cells of a slice, for each slice-sized part of the cells.
 struct OverCells<'a> {
     values: &'a Planes,
     cells: &'a Planes,
@@ -308,7 +309,7 @@ impl Pass for OverCells<'_> {
 /// Σ_i weight_i · f_i over a range.
 struct FoldSlices<'a> {
     slices: &'a [Vec<Fp>],
-    /// Of [`DOT_MAX`] slices at a time.
+    /// For [`DOT_MAX`] slices at a time.
     weights: &'a [Words],
     range: std::ops::Range<usize>,
 }

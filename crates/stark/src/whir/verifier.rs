@@ -13,7 +13,7 @@ use crate::multilinear::{Scalar, eq_points, eq_table, evaluate, powers};
 use crate::sumcheck::read_plain_round;
 use crate::transcript::Channel;
 
-/// What a row's elements are.
+/// The meaning of a row's elements.
 #[derive(Clone, Copy)]
 pub(super) enum Slices<'a> {
     /// Base elements of the slices with these numbers.
@@ -48,7 +48,7 @@ impl Slices<'_> {
     }
 }
 
-/// An oracle that was read: its cap, and a value at a random point.
+/// An oracle that has been read: its cap, and a value at a random point.
 #[derive(Clone, Debug)]
 pub(crate) struct Commitment<A: Arith> {
     cap: Vec<[A::Base; DIGEST]>,
@@ -66,14 +66,14 @@ pub(crate) fn read_commitment<A: Arith>(
     let (cap, _) = cap.as_chunks::<DIGEST>();
     Ok(Commitment {
         cap: cap.to_vec(),
-        // Drawn only after the cap is absorbed: a prover that knew the point could commit to a word
-        // near two codewords that agree there, and decide between them later.
+        // Drawn only after the cap is absorbed: a prover that knew the point could commit to a word near two
+        // codewords that agree there, and choose between them later.
         point: channel.challenges(coordinates),
         value: channel.read_one()?,
     })
 }
 
-/// A weight of the vector that is left, to be evaluated at the end.
+/// A weight of the remaining vector, to be evaluated at the end.
 enum Weight<A: Arith> {
     /// scale · eq(point, ·).
     Point(A::Ext, Vec<A::Ext>),
@@ -85,21 +85,21 @@ enum Weight<A: Arith> {
 struct State<'a, A: Arith> {
     channel: &'a mut Channel<A>,
     claim: A::Ext,
-    /// The oracle whose rows come next.
+    /// The oracle whose rows are read next.
     number: usize,
     /// All coordinates bound so far.
     point: Vec<A::Ext>,
-    /// Weights, and how many coordinates were bound when they joined.
+    /// Weights, and the number of coordinates already bound when they joined.
     weights: Vec<(usize, Weight<A>)>,
 }
 
-/// What an opening leaves: that `claim` is `value` times the weight of all claims at a point.
+/// The result of an opening: `claim` must equal `value` times the weight of all claims at a point.
 #[derive(Debug)]
 #[must_use = "weights that are not checked prove nothing"]
 pub(crate) struct Remaining<E> {
     /// The claim.
     pub(crate) claim: E,
-    /// What was committed, at the point.
+    /// The committed polynomial at the point.
     pub(crate) value: E,
     /// The weight of samples and opened rows at the point.
     pub(crate) weight: E,
@@ -121,8 +121,8 @@ impl<E: Scalar> Remaining<E> {
     }
 }
 
-/// Verifies claims of these values on what was committed in slices of 2^`slice_log2` elements with
-/// these numbers, up to their weights at one point.
+/// Verifies claims with these values on data committed in slices of 2^`slice_log2` elements with these numbers.
+/// Leaves their weights at one point.
 pub(crate) fn verify<A: Arith>(
     channel: &mut Channel<A>,
     preset: &Preset,
@@ -131,8 +131,8 @@ pub(crate) fn verify<A: Arith>(
     commitment: Commitment<A>,
     values: &[A::Ext],
 ) -> Result<Remaining<A::Ext>, VerifyError> {
-    // The factors begin at gamma, not at one: the value of the sample has the factor one, so that
-    // it can be told from every claim.
+    // The factors begin at gamma, not at one: the sample's value has the factor one, which separates it from every
+    // claim.
     let gamma = channel.challenge();
     let factors = powers(gamma, gamma, values.len());
     let values = values.iter().zip(&factors).map(|(v, g)| *g * *v);
@@ -149,8 +149,8 @@ pub(crate) fn verify<A: Arith>(
     state.fold(first.slices_log2, Some(first.fold_bits))?;
     let (mut before, mut before_cap) = (first, cap);
     let mut slices = Slices::Base(numbers);
-    // The next oracle is read before rows of the one before are asked for. The other way round a
-    // prover could choose what it folds to after it saw which rows are compared.
+    // The next oracle is read before rows of the previous one are requested. In the reverse order, a prover could
+    // choose the oracle it folds to after seeing which rows are compared.
     for parameters in &preset.oracles[1..] {
         let left = first.slices_log2 + slice_log2 - state.point.len();
         let next = read_commitment(state.channel, parameters, left)?;
@@ -162,8 +162,8 @@ pub(crate) fn verify<A: Arith>(
         slices = Slices::Extension;
     }
     let last_log2 = preset.last_log2(slice_log2);
-    // The last polynomial is no oracle but all of its coefficients: nothing has to be near a code,
-    // and its queries are claims that are checked with everything else at the end.
+    // The last polynomial is not an oracle but all of its coefficients: no proximity to a code is needed, and its
+    // queries are claims that are checked with everything else at the end.
     let last = state.channel.read(1 << last_log2)?;
     let rows = state.query(before, &before_cap, slices, preset.query_bits)?;
     state.join(None, rows);
@@ -173,13 +173,13 @@ pub(crate) fn verify<A: Arith>(
     let arith = &mut state.channel.arith;
     let mut weight = arith.ext(Ext::ZERO);
     for (from, term) in &state.weights {
-        // A weight that joined later is a polynomial in the coordinates that were still free then.
+        // A weight that joined later is a polynomial in the coordinates that were still free at that time.
         let rest = &state.point[*from..];
         weight = match term {
             Weight::Point(scale, point) => weight + *scale * eq_points(one, point, rest),
             Weight::Powers(scales, points) => {
-                // One lane a row: in a circuit these powers are the same computation for each row,
-                // which the recorder then writes down once.
+                // One lane per row: in a circuit these powers are the same computation for each row, which the
+                // recorder then writes down once.
                 let powers = arith.each(points.len(), |_, i| {
                     (Vec::new(), vec![power_at(one, rest, points[i])])
                 });
@@ -198,11 +198,11 @@ pub(crate) fn verify<A: Arith>(
     })
 }
 
-/// The points of rows, and the rows folded.
+/// The points of rows, and the folded rows.
 type Rows<A> = OfLane<A>;
 
 impl<A: Arith> State<'_, A> {
-    /// Rounds of sumcheck, with proof of work before the challenge.
+    /// Rounds of sumcheck, each with a proof of work before the challenge.
     fn fold(&mut self, rounds: usize, bits: Option<u32>) -> Result<(), VerifyError> {
         for _ in 0..rounds {
             let work = bits.map(|bits| (bits, VerifyError::Pow));
@@ -213,8 +213,7 @@ impl<A: Arith> State<'_, A> {
         Ok(())
     }
 
-    /// Reads random rows of an oracle; returns each row's point, and the row folded by the
-    /// coordinates that were bound last.
+    /// Reads random rows of an oracle; returns each row's point, and the row folded by the coordinates bound last.
     fn query(
         &mut self,
         parameters: &OracleParameters,
@@ -223,15 +222,15 @@ impl<A: Arith> State<'_, A> {
         bits: u32,
     ) -> Result<Rows<A>, VerifyError> {
         self.channel.check_work(bits, VerifyError::Pow)?;
-        // The work is checked before the indices are drawn, and absorbed with its nonce: whoever
-        // wants other rows pays for it again.
+        // The work is checked before the indices are drawn, and absorbed with its nonce, so a prover that wants
+        // other rows pays for it again.
         let indices = self
             .channel
             .queries(parameters.queries, parameters.rows_log2);
         let folded = self.point.len() - parameters.slices_log2;
         let arith = &mut self.channel.arith;
         let eq = eq_table(arith.ext(Ext::ONE), &self.point[folded..]);
-        // Slices that were not committed are zero, so their weights are simply left out.
+        // Slices that were not committed are zero, so their weights are left out.
         let weights = slices.weights(&eq);
         let width = match slices {
             Slices::Base(numbers) => numbers.len(),
@@ -239,8 +238,8 @@ impl<A: Arith> State<'_, A> {
         };
         let tree = Opened {
             cap,
-            // Width and number of the oracle are hashed into each leaf: a row of one oracle is no
-            // row of another.
+            // Width and number of the oracle are hashed into each leaf, so a row of one oracle is not a row of
+            // another.
             start: leaf_start(width, self.number),
             width,
             error: VerifyError::Merkle {
@@ -262,7 +261,7 @@ impl<A: Arith> State<'_, A> {
         ))
     }
 
-    /// Joins the claims of rows of an oracle, and of a sample of the next one if there is one.
+    /// Joins the claims of an oracle's rows, and of a sample of the next oracle if there is one.
     fn join(&mut self, sample: Option<(Vec<A::Ext>, A::Ext)>, rows: Rows<A>) {
         #[cfg(test)]
         let sample = sample.filter(|_| !weak::is_out(weak::Rule::Sample(self.number + 1)));
@@ -272,8 +271,8 @@ impl<A: Arith> State<'_, A> {
             false => rows,
         };
         let (points, values) = rows;
-        // One challenge for the sample and all rows, drawn after the rows were read: their sum is
-        // false for it if one of them is.
+        // One challenge for the sample and all rows, drawn after the rows were read: their sum is false for it if
+        // one of them is.
         let gamma = self.channel.challenge();
         let mut gammas = powers(gamma, gamma, points.len() + 1).into_iter();
         let bound = self.point.len();
@@ -295,8 +294,7 @@ fn point_of<A: Arith>(arith: &A, index: &[A::Base]) -> A::Base {
     let root = Fp::root_of_unity(index.len() as u32);
     index.iter().enumerate().fold(one, |x, (t, bit)| {
         let power = root.pow(1 << t);
-        // A bit chooses between 1 and ω^(2^t) without a branch, so that the same line is circuit
-        // and verifier.
+        // A bit selects 1 or ω^(2^t) without a branch, so that the same line is both circuit and verifier.
         x * (one + *bit * arith.base(power - Fp::ONE))
     })
 }

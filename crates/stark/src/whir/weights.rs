@@ -6,7 +6,7 @@ use crate::extension::Ext;
 use crate::multilinear::{eq_at, eq_points, eq_table};
 use crate::relation::Shape;
 
-/// The slice and the half of it where a column lies.
+/// The slice in which a column lies, and which half of it.
 pub(super) fn place(shape: &Shape, column: Column) -> (usize, usize) {
     match column {
         Column::Counts => (shape.first_slice, 0),

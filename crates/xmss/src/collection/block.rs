@@ -1,4 +1,4 @@
-//! One piece of evidence for all collections of a block: a bundle of their proofs.
+//! A single piece of evidence for all collections of a block: a bundle of their proofs.
 
 use alphorn_exec::Exec;
 use alphorn_scheme::{Bundled, Bytes, SchemeError};
@@ -9,14 +9,14 @@ use super::{MERGE_VERIFY_NS, Place, VERIFY_BYTES, merge_cost, unsupported};
 use crate::proof::{BundleEntry, Claimed, ProofError, Proofs, ProveError};
 use crate::registry::EpochKeys;
 
-/// Collections of a bundle at most.
+/// Maximum number of collections in a bundle.
 pub(crate) const COLLECTIONS_MAX: u16 = ENTRIES_MAX as u16;
 
-/// Nanoseconds to verify an entry of a bundle: its statement is hashed, its registry evaluated. A guess that
-/// no bench has held to yet (`alphorn bench proof --entries`).
+/// Nanoseconds to verify an entry of a bundle: its statement is hashed, its registry evaluated. A guess that has
+/// not been compared with a bench yet (`alphorn bench proof --entries`).
 const ENTRY_NS: u64 = 2_000_000;
 
-/// A collection, with the registry that its signers are members of.
+/// A collection, with the registry of its signers.
 struct CollectionEntry<'a> {
     place: Place<'a>,
     message: &'a [u8; 32],
@@ -24,7 +24,7 @@ struct CollectionEntry<'a> {
 }
 
 impl CollectionEntry<'_> {
-    /// None if a statement is not of a committee, or a support not one of it.
+    /// None if the statement is not of a committee, or the support does not fit it.
     fn of<'a>(proofs: &Proofs, bundled: &'a Bundled<'_, EpochKeys>) -> Option<CollectionEntry<'a>> {
         let (statement, support) = (&bundled.statement, bundled.support);
         let place = Place::of(proofs, bundled.keys, statement)?;
@@ -49,7 +49,7 @@ impl CollectionEntry<'_> {
         }
     }
 
-    /// The one proof of evidence, if it can be bundled.
+    /// The single proof of evidence, if it can be bundled.
     fn proof<'e>(&self, proofs: &Proofs, evidence: &'e [u8]) -> Option<&'e [u8]> {
         let parts = proofs.evidence_parts(&self.signers, evidence).ok()?;
         let [part] = parts.as_slice() else {
@@ -63,7 +63,7 @@ impl CollectionEntry<'_> {
     }
 }
 
-/// One proof of collections, of each of which there is one.
+/// One proof of collections, each of which consists of a single proof.
 pub(crate) fn bundle(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -92,7 +92,7 @@ pub(crate) fn bundle(
     Ok(proof.into())
 }
 
-/// Whether a proof is one of exactly these collections, in this order.
+/// Whether a proof proves exactly these collections, in this order.
 pub(crate) fn verify(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -109,14 +109,14 @@ pub(crate) fn verify(
     held.is_ok()
 }
 
-/// Nanoseconds of a bundle of so many collections, and bytes of memory.
+/// Nanoseconds to bundle this many collections, and bytes of memory.
 pub(crate) fn bundle_cost(proofs: &Proofs, collections: u64) -> (u64, u64) {
     let (bundle_ns, bytes) = merge_cost(proofs, collections);
     let (check_ns, _) = bundle_verify_cost(collections);
     (bundle_ns.saturating_add(check_ns), bytes)
 }
 
-/// Nanoseconds of verifying a bundle of so many collections, and bytes of memory.
+/// Nanoseconds to verify a bundle of this many collections, and bytes of memory.
 pub(crate) fn bundle_verify_cost(collections: u64) -> (u64, u64) {
     let entries_ns = ENTRY_NS.saturating_mul(collections);
     (MERGE_VERIFY_NS.saturating_add(entries_ns), VERIFY_BYTES)

@@ -1,4 +1,4 @@
-//! Which proofs are merged where merges have no room for all of them.
+//! Selects the proofs to merge if merges cannot take all of them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,21 +7,21 @@ use alphorn_exec::Exec;
 use alphorn_scheme::SchemeError;
 use alphorn_types::Bitfield;
 
-/// Evidence that is to be merged.
+/// Evidence to be merged.
 pub(super) struct Piece<'a> {
     pub(super) signers: Bitfield,
     pub(super) bytes: &'a [u8],
-    /// What a failure names: its number among the parts; none for what was proved of lists here.
+    /// The number reported on failure: its index among the parts; none for what was proved from lists here.
     pub(super) part: Option<usize>,
-    /// The proofs that it is.
+    /// The number of proofs in it.
     pub(super) parts: usize,
-    /// The highest level that their headers say.
+    /// The highest level in their headers.
     pub(super) level: u32,
 }
 
-/// The pieces that are merged: one, or some for which `fits` says of the highest level and the number of proofs
-/// that there is room. One high piece keeps many low ones out, so all pieces are tried, then those without the
-/// highest level, and so on: the most signers count.
+/// The pieces to merge: a single one, or several such that `fits` accepts their highest level and number of
+/// proofs. One high piece can keep out many low ones, so all pieces are tried, then those without the highest
+/// level, and so on. The selection with the most signers wins.
 ///
 /// # Errors
 /// [`SchemeError::Stopped`].
@@ -48,8 +48,8 @@ pub(super) fn with_room<'a>(
     Ok(numbered.map(|(_, piece)| piece).collect())
 }
 
-/// Pieces up to a level that have room, by their numbers, and how many signers they have: while there are too
-/// many, the one is left out that has the fewest signers for itself, of several one of the highest level.
+/// The pieces up to a level that fit, by their numbers, and how many signers they have. While there are too many,
+/// the piece with the fewest signers of its own is left out, in case of a tie one of the highest level.
 fn up_to(
     exec: Exec<'_>,
     pieces: &[Piece<'_>],
@@ -59,7 +59,8 @@ fn up_to(
     let mut kept: Vec<usize> = (0..pieces.len()).collect();
     kept.retain(|&i| pieces[i].level <= level);
     let positions = pieces.first().map_or(0, |piece| piece.signers.len());
-    // How many pieces have a position, and the sum of their numbers: of one piece its number.
+    // For each position the number of pieces that have it, and the sum of their numbers, which for a single piece
+    // is its number.
     let mut owners = vec![(0_usize, 0_usize); positions];
     for &i in &kept {
         for position in pieces[i].signers.iter_ones() {
@@ -114,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Merges of at most seven, one level of them.
+    /// Merges of at most seven, on one level.
     fn kept(pieces: Vec<Piece<'static>>) -> Vec<Piece<'static>> {
         let fits = |level, parts| level == 0 && parts <= 7;
         with_room(Exec::serial(), pieces, &fits).unwrap()
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(stopped.err(), Some(SchemeError::Stopped));
     }
 
-    /// Large pieces that overlap take the room of a unit of few, whose only piece is small.
+    /// Large overlapping pieces take the room of a small unit, whose only piece is small.
     #[test]
     fn a_small_unit_is_not_left_out_for_large_ones_that_overlap() {
         let large = (0..12).map(|i| piece(0, (0..100).filter(move |position| position % 12 != i)));
@@ -147,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Nothing has room beside a piece of the highest level, though it has more signers than any other.
+    /// Nothing fits next to a piece of the highest level, even one with more signers than any other.
     #[test]
     fn one_high_piece_does_not_leave_out_all_low_ones() {
         let low = |units: Range<usize>| units.map(|unit| piece(0, unit * 100..unit * 100 + 90));
@@ -155,10 +156,10 @@ mod tests {
         pieces.insert(3, piece(1, 600..700));
         let six = kept(pieces);
         assert!(six.len() == 6 && has(&six, 500..590) && !has(&six, 600..601));
-        // Alone it has more than one.
+        // Against a single low piece, the high one has more signers.
         let one = kept(vec![piece(1, 600..700), piece(0, 0..90)]);
         assert!(one.len() == 1 && has(&one, 600..700));
-        // What has room stays, also if its signers are in others.
+        // Pieces that fit are kept, even if their signers are in others.
         assert_eq!(kept(low(0..3).chain(low(0..3)).collect()).len(), 6);
         assert_eq!(kept(vec![piece(0, 0..9), piece(1, 0..9)])[0].level, 0);
         assert!(kept(Vec::new()).is_empty());

@@ -1,10 +1,10 @@
 //! The hash functions of the compact set: one compression of width 16 for everything.
 //!
-//! C(a, b) is the first half of the compression of a ‖ b. Inputs are told apart by a tweak in the
-//! first two lanes: type, sub-index and index. The second call of the encoding has none: its first
-//! half is a digest, its second P, as in a step of a chain. The digest looks like one given tweak with
-//! two zero lanes with probability 2^-124, and like that of any of 2^32 * 42 * 7 steps with 2^-83.8.
-//! Why no forgery follows stands in the lecture, under what is claimed.
+//! C(a, b) is the first half of the compression of a ‖ b. Inputs are distinguished by a tweak in the first two
+//! lanes: type, sub-index and index. The second call of the encoding has no tweak: its first half is a digest, its
+//! second P, as in a chain step. The digest looks like one given tweak with two zero lanes with probability
+//! 2^-124, and like that of any of 2^32 * 42 * 7 steps with 2^-83.8. The lecture explains why no forgery follows,
+//! under what is claimed.
 
 use alphorn_exec::Backend;
 use alphorn_stark::field::P;
@@ -28,7 +28,7 @@ const LEAF: u32 = 1;
 const NODE: u32 = 2;
 const ENCODING: u32 = 3;
 
-/// Separates a message's hash from all else: "alp" in ASCII.
+/// Separates a message's hash from all others: "alp" in ASCII.
 const MESSAGE_TAG: u32 = 0x0061_6c70;
 
 /// Type below 4, `sub` below 2^10: the first limb is below 2^28.
@@ -45,7 +45,7 @@ fn head(tweak: [Fp; 2], four: &[Fp]) -> Half {
     half
 }
 
-/// Eight elements of two fours.
+/// Eight elements from two halves of four.
 fn pair(left: &[Fp], right: &[Fp]) -> Half {
     let mut half = [Fp::ZERO; 8];
     half[..4].copy_from_slice(&left[..4]);
@@ -196,7 +196,7 @@ impl Vectors for Compact {
     }
 }
 
-/// Digits of the low 24 bits of each lane, which are uniform once p − 1 is refused.
+/// Digits of the low 24 bits of each lane, which are uniform once p − 1 is rejected.
 fn decode(lanes: &Half) -> Option<Code> {
     let values = lanes.map(|lane| lane.canonical());
     if values.contains(&(P - 1)) {

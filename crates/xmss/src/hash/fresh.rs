@@ -1,7 +1,7 @@
 //! Leaves of successive indices from the starts of their chains, for key generation.
 //!
-//! Each lane of a vector is an index, and all lanes walk the same chain at the same position: so
-//! states stay in vectors from the start of a chain to the leaf, and nothing is moved between lanes.
+//! Each lane of a vector is an index, and all lanes walk the same chain at the same position. So states stay in
+//! vectors from the start of a chain to the leaf, and nothing is moved between lanes.
 
 use alphorn_stark::field::P;
 use alphorn_stark::poseidon::compress_vectors_16;
@@ -10,7 +10,7 @@ use alphorn_stark::{Fp, Packed, Pass};
 use super::{Digest, Parameter};
 use crate::params::{BASE, CHAINS_MAX, DIGEST_MAX, Set};
 
-/// Lanes of the widest vector.
+/// Number of lanes of the widest vector.
 const LANES_MAX: usize = 16;
 
 /// The hash functions of a set, on vectors.
@@ -21,7 +21,7 @@ pub(super) trait Vectors {
     /// The two limbs of the tweak of a chain in a slot, without chain and position.
     fn tweak_base(&self, slot: u32) -> [u32; 2];
 
-    /// What chain and position add to the first limb; it may pass p, then 1 is carried.
+    /// The offset of chain and position in the first limb; the sum may pass p, in which case 1 is carried.
     fn tweak_offset(&self, chain: usize, position: u8) -> u32;
 
     /// The input of one chain step.
@@ -44,8 +44,8 @@ pub(super) trait Vectors {
     ) -> [[V; DIGEST_MAX]; N];
 }
 
-/// Makes the leaves of the slots from `first` on, one for each place of `out`; `starts` are the
-/// chain starts, slot by slot.
+/// Makes the leaves of the slots from `first` on, one for each slot of `out`; `starts` are the chain starts, slot
+/// by slot.
 pub(super) struct Fresh<'a, H> {
     pub(super) hash: &'a H,
     pub(super) parameter: Parameter,
@@ -72,7 +72,7 @@ impl<H: Vectors> Pass for Fresh<'_, H> {
                 starts: &starts[..slots * chains],
                 out: here,
             };
-            // Two vectors wait for each other less than one for itself.
+            // Two vectors interleave and stall less than a single one.
             match slots > V::LANES {
                 true => part.group::<V, 2>(),
                 false => part.group::<V, 1>(),
@@ -154,7 +154,7 @@ impl<H: Vectors> Fresh<'_, H> {
         }
     }
 
-    /// The starts of a chain in the slots from place `at` on.
+    /// The starts of a chain in the slots from index `at` on.
     #[inline(always)]
     fn load_starts<V: Packed>(&self, at: usize, chain: usize) -> [V; DIGEST_MAX] {
         let chains = self.hash.set().params().chains;
@@ -183,7 +183,7 @@ fn load_words<V: Packed>(words: &[u32; LANES_MAX]) -> V {
     V::load(&column)
 }
 
-/// The second limbs where the first may have passed p.
+/// The second limbs, for slots in which the first may have passed p.
 #[inline(always)]
 fn carried<V: Packed>(base: &[[u32; LANES_MAX]; 2], offset: u32) -> V {
     let mut words = base[1];

@@ -1,4 +1,4 @@
-//! The hash functions of the lean consensus specification: chains of width 16, all else width 24.
+//! The hash functions of the lean consensus specification: chains of width 16, everything else width 24.
 
 use std::sync::LazyLock;
 
@@ -20,9 +20,9 @@ pub(super) struct Lean {
     capacity: &'static LazyLock<[Fp; CAPACITY]>,
 }
 
-/// Lanes of the sponge that no input touches.
+/// Number of lanes of the sponge that no input touches.
 const CAPACITY: usize = 9;
-/// Lanes of the sponge that take input.
+/// Number of lanes of the sponge that take input.
 const RATE: usize = 24 - CAPACITY;
 
 static CAPACITY_PROD: LazyLock<[Fp; CAPACITY]> = LazyLock::new(|| leaf_capacity(Set::Prod));
@@ -60,7 +60,7 @@ pub(super) fn message_tweak(slot: u32) -> [Fp; 2] {
     limbs(u128::from(slot) << 8 | 2)
 }
 
-/// The capacity that names the lengths of a sponge's input fields.
+/// The capacity that encodes the lengths of a sponge's input fields.
 pub(super) fn separator(lengths: [u32; 4]) -> [Fp; CAPACITY] {
     let joined = lengths
         .into_iter()
@@ -75,7 +75,7 @@ fn leaf_capacity(set: Set) -> [Fp; CAPACITY] {
     separator([p.parameter, 2, p.chains, p.digest].map(|length| length as u32))
 }
 
-/// Sponges of inputs of one length, made of parts; eight elements each.
+/// Sponges over inputs of one length, given in parts; eight elements of output each.
 pub(super) fn sponges(
     backend: Backend,
     capacity: &[Fp; CAPACITY],
@@ -233,7 +233,7 @@ impl Vectors for Lean {
 }
 
 impl Lean {
-    /// Digits of the quotients by 127: p − 1 = 127·2^24, so they are uniform once p − 1 is refused.
+    /// Digits of the quotients by 127: p − 1 = 127·2^24, so they are uniform once p − 1 is rejected.
     fn decode(&self, lanes: &[Fp]) -> Option<Code> {
         let values: Vec<u32> = lanes.iter().map(|lane| lane.canonical()).collect();
         if values.contains(&(P - 1)) {

@@ -177,7 +177,7 @@ fn the_compact_code_is_the_known_one() {
     });
 }
 
-/// Vectors of slots give the leaves of walks one by one, also where a tweak passes p.
+/// Vectors of slots give the same leaves as individual walks, even where a tweak passes p.
 #[test]
 fn fresh_leaves_are_those_of_single_chains() {
     let p = u64::from(alphorn_stark::field::P);

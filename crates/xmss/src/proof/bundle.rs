@@ -1,8 +1,8 @@
-//! Bundles: one proof of votes over several messages, of which one entry can be split off again: see
+//! Bundles: one proof of votes over several messages, from which a single entry can be split off again. See
 //! [`alphorn_stark::merge`].
 //!
-//! Few entries are one bundle, more are a bundle of bundles. How they are divided follows from how many they
-//! are, so a proof need not say it.
+//! Few entries form one bundle, more form a bundle of bundles. The division follows from the number of entries, so
+//! a proof does not have to state it.
 
 use std::ops::Range;
 
@@ -17,32 +17,32 @@ use alphorn_stark::statement::Statement;
 use super::merge::{Decoded, groups};
 use super::{Claimed, Preset, ProofError, ProofPart, ProofRegistry, Proofs, ProveError};
 
-/// An entry of a bundle: who is said to have signed what.
+/// An entry of a bundle: the claimed signers and what they signed.
 #[derive(Clone, Copy, Debug)]
 pub struct BundleEntry<'a> {
-    /// The registry that the signers are members of.
+    /// The registry to which the signers belong.
     pub registry: &'a ProofRegistry,
     /// Slot, message and signers.
     pub claimed: Claimed<'a>,
 }
 
-/// What the header of a bundle says.
+/// The contents of a bundle's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleShape {
     /// Its level: 1 above leaves.
     pub level: u32,
-    /// What each of its children is.
+    /// The kind of each of its children.
     pub kinds: Vec<ChildKind>,
-    /// Field elements, 31 bits each.
+    /// Number of field elements, 31 bits each.
     pub elements: usize,
 }
 
-/// Which of so many entries a bundle of bundles has in each of its bundles; none if one bundle takes all.
+/// The range of entries in each lower bundle of a bundle of bundles; none if one bundle takes all entries.
 fn divided(entries: usize) -> Option<Vec<Range<usize>>> {
     (entries > CHILDREN_MAX).then(|| groups(entries).collect())
 }
 
-/// What the proof lists of entries.
+/// The items that the proof lists for entries.
 fn items(entries: &[Statement]) -> Vec<Item<'_>> {
     match divided(entries.len()) {
         None => entries.iter().map(Item::Entry).collect(),
@@ -53,18 +53,18 @@ fn items(entries: &[Statement]) -> Vec<Item<'_>> {
     }
 }
 
-/// Puts the number of an entry to an error.
+/// Attaches the number of an entry to an error.
 fn of_entry(entry: usize) -> impl Fn(ProofError) -> ProveError {
     move |error| ProveError::Part { part: entry, error }
 }
 
 impl Proofs {
-    /// Entries of a bundle at most.
+    /// Maximum number of entries in a bundle.
     pub fn entries_max(&self) -> usize {
         ENTRIES_MAX
     }
 
-    /// Bytes of a bundle of at most so many entries, at most.
+    /// Maximum size in bytes of a bundle of at most this many entries.
     pub fn bundle_bytes_max(&self, entries: usize) -> usize {
         let Some(merges) = self.merges() else {
             return 0;
@@ -76,7 +76,7 @@ impl Proofs {
         groups.map_or(one, |groups| one.max(of(groups.len(), true)))
     }
 
-    /// The shape of bytes that are those of a bundle, without verifying them; none if they are another proof.
+    /// The shape of an encoded bundle, without verifying it; none if the bytes are another kind of proof.
     ///
     /// # Errors
     /// [`ProofError::Decode`], [`ProofError::Unmergeable`].
@@ -111,10 +111,9 @@ impl Proofs {
         entries.iter().enumerate().map(stated).collect()
     }
 
-    /// Bundles proofs of several statements, each of any slot, message and registry: of at most
-    /// [`Proofs::mergeable_max`] signatures under the preset `fast`, or merges. At most
+    /// Bundles proofs of several statements, each with its own slot, message and registry. The proofs cover at
+    /// most [`Proofs::mergeable_max`] signatures under the preset `fast`, or are merges. At most
     /// [`Proofs::entries_max`] fit; more than [`Proofs::children_max`] become a bundle of bundles.
-    ///
     /// # Errors
     /// [`ProveError::Part`] for a proof that does not hold, with its number; [`ProveError::Unmergeable`] for
     /// the wide shape, [`ProveError::Levels`] for merges that are too high to be bundled,
@@ -146,7 +145,7 @@ impl Proofs {
         Ok(merges.bundle_to_bytes(&Preset::MERGE, &proof))
     }
 
-    /// Verifies that a bundle proves all of these entries, in this order, and no other.
+    /// Verifies that a bundle proves exactly these entries, in this order.
     ///
     /// # Errors
     /// [`ProofError`] of the first check that fails.
@@ -167,13 +166,13 @@ impl Proofs {
         Ok(())
     }
 
-    /// Proves one entry of a bundle alone: a merge, whose level is one above the bundle's, that whoever has the
-    /// registry of that entry verifies by [`Proofs::verify`]. The registries of the others are needed for
-    /// their digests only.
+    /// Proves one entry of a bundle alone. The result is a merge one level above the bundle, which anyone who has
+    /// the registry of that entry can verify with [`Proofs::verify`]. The registries of the other entries are
+    /// needed for their digests only.
     ///
     /// # Errors
-    /// [`ProveError::Part`] if the bundle is none of these entries, with the number of the one that
-    /// was to be kept; [`ProveError::Entry`] if there is none with this number.
+    /// [`ProveError::Part`] if the bundle does not prove these entries, with the number of the one to be kept;
+    /// [`ProveError::Entry`] if there is no entry with this number.
     pub fn split(
         &self,
         exec: Exec<'_>,
@@ -213,7 +212,7 @@ impl Proofs {
     }
 }
 
-/// The bundle of proofs of entries, or the bundle of bundles of them, which are all of one level.
+/// Bundles proofs of entries that are all of one level, as one bundle or a bundle of bundles.
 fn bundled(
     merges: &Merges<'_>,
     exec: Exec<'_>,
@@ -244,6 +243,6 @@ fn bundled(
     let lower = groups.into_iter().map(one);
     let lower = lower.collect::<Result<Vec<BundleProof>, ProveError>>()?;
     let lower: Vec<ChildProof<'_>> = lower.iter().map(ChildProof::Bundle).collect();
-    // What was made here is no part of a caller's to be named.
+    // The lower bundles were made here, so an error must not name one as the caller's part.
     Ok(merges.bundle(exec, preset, level + 1, &items(entries), &lower)?)
 }

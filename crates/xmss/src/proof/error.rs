@@ -1,14 +1,14 @@
-//! Why there is no proof, and why one is refused.
+//! Why a proof cannot be made, and why one is rejected.
 
 use alphorn_stark::proof::DecodeError;
 use thiserror::Error;
 
 use crate::params::Set;
 
-/// Why a registry cannot be made, or a proof cannot.
+/// Why a registry or a proof cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProveError {
-    /// A registry of another set than the proofs.
+    /// The registry is of another set than the proofs.
     #[error("a registry of the set {got}, the proof is of {want}")]
     RegistrySet {
         /// The set of the registry.
@@ -16,7 +16,7 @@ pub enum ProveError {
         /// The set of the proofs.
         want: Set,
     },
-    /// A key of another set than its registry.
+    /// A key is of another set than its registry.
     #[error("key {position} is of another set than {want}")]
     KeySet {
         /// Its position.
@@ -24,72 +24,72 @@ pub enum ProveError {
         /// The set of the registry.
         want: Set,
     },
-    /// More keys than a registry has room for.
+    /// More keys than a registry can hold.
     #[error("a registry of {got} keys, at most {max} fit")]
     RegistrySize {
-        /// The keys.
+        /// Number of keys.
         got: usize,
         /// The limit.
         max: usize,
     },
-    /// A number that stands for another one too: proofs have numbers modulo p.
+    /// A registry number that is not unique: proofs hold numbers modulo p.
     #[error("registry number {got}, must be below {end}")]
     RegistryNumber {
         /// The number.
         got: u32,
-        /// The first number that is none.
+        /// The first invalid number.
         end: u32,
     },
-    /// Nothing to prove.
+    /// There is nothing to prove.
     #[error("no signature: a proof needs at least one")]
     Empty,
-    /// More signatures than a proof has room for.
+    /// More signatures than a proof can hold.
     #[error("{got} signatures, a proof takes at most {max}")]
     Signatures {
-        /// The signatures.
+        /// Number of signatures.
         got: usize,
         /// The limit.
         max: usize,
     },
-    /// Positions do not ascend: a member counts once.
+    /// Positions do not ascend; each member counts once.
     #[error(
         "position {position} comes after {before}: positions must ascend, a member counts once"
     )]
     Order {
-        /// The position before.
+        /// The preceding position.
         before: u32,
         /// The position.
         position: u32,
     },
-    /// A signer that the registry does not have.
+    /// A signer that is not in the registry.
     #[error("position {position}, the registry has {size} keys")]
     NotAMember {
         /// The position.
         position: u32,
-        /// Keys of the registry.
+        /// Number of keys in the registry.
         size: usize,
     },
-    /// Signatures that do not hold under their keys, at this slot, for this message.
+    /// Signatures that do not hold under their keys, for this slot and message.
     #[error("the signatures at positions {positions:?} do not hold")]
     InvalidSignatures {
         /// Their positions in the registry, ascending.
         positions: Vec<u32>,
     },
-    /// A proof that was to be merged is refused.
+    /// A proof to be merged was rejected.
     #[error("proof {part} cannot be merged: {error}")]
     Part {
-        /// Its place among those to be merged.
+        /// Its index among the proofs to be merged.
         part: usize,
-        /// Why.
+        /// The reason.
         error: ProofError,
     },
     /// Proofs of the wide shape, for which there are no circuits.
     #[error("proofs of the wide shape do not merge")]
     Unmergeable,
-    /// A piece of evidence does not come to proofs.
+    /// A piece of evidence does not decode to proofs.
     #[error("evidence {piece}: {error}")]
     Evidence {
-        /// Its place among those to be merged.
+        /// Its index among the pieces to be merged.
         piece: usize,
         /// What is wrong.
         error: Box<super::EvidenceError>,
@@ -99,27 +99,27 @@ pub enum ProveError {
     Entry {
         /// The number.
         got: usize,
-        /// Entries of the bundle.
+        /// Number of entries in the bundle.
         entries: usize,
     },
-    /// More entries than a bundle has room for.
+    /// More entries than a bundle can hold.
     #[error("a bundle of {got} entries, at most {max} fit")]
     Entries {
-        /// The entries.
+        /// Number of entries.
         got: usize,
         /// The limit.
         max: usize,
     },
-    /// Merges are as high as they may be.
+    /// Merges have reached the maximum level.
     #[error("these proofs have been merged {max} times, and that is the most")]
     Levels {
         /// The limit.
         max: u32,
     },
-    /// The computation was asked to end.
+    /// The computation was stopped.
     #[error("stopped")]
     Stopped,
-    /// The proof system refuses.
+    /// The proof system reports an error.
     #[error(transparent)]
     System(alphorn_stark::ProveError),
 }
@@ -139,10 +139,10 @@ impl From<alphorn_exec::Stopped> for ProveError {
     }
 }
 
-/// Why a proof is refused: one variant for each check.
+/// Why a proof is rejected: one variant for each check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ProofError {
-    /// A registry of another set than the proofs.
+    /// The registry is of another set than the proofs.
     #[error("a registry of the set {got}, the proof is of {want}")]
     RegistrySet {
         /// The set of the registry.
@@ -153,20 +153,20 @@ pub enum ProofError {
     /// A merge of proofs of the wide shape, for which there are no circuits.
     #[error("a merge of proofs of the wide shape, which do not merge")]
     Unmergeable,
-    /// A proof of more signatures than the circuits of merges have room for.
+    /// A proof of more signatures than the merge circuits can take.
     #[error("a proof of {got} signatures, proofs of at most {max} can be merged")]
     TooLarge {
-        /// The signatures.
+        /// Number of signatures.
         got: usize,
         /// The limit.
         max: usize,
     },
-    /// Signers over another number of members.
+    /// The signers refer to another number of members.
     #[error("signers of {got} members, the registry has {want}")]
     Bitfield {
-        /// Members that the signers are of.
+        /// Number of members that the signers refer to.
         got: usize,
-        /// Keys of the registry.
+        /// Number of keys in the registry.
         want: usize,
     },
     /// A slot in which no key of the set can sign.
@@ -174,24 +174,24 @@ pub enum ProofError {
     Slot {
         /// The slot.
         got: u32,
-        /// The first slot that is none.
+        /// The first invalid slot.
         end: u64,
     },
-    /// Nobody is said to have signed.
+    /// The claim has no signer.
     #[error("no signer")]
     EmptySet,
-    /// The bytes are no proof of this relation and preset.
+    /// The bytes are not a proof of this relation and preset.
     #[error("the bytes are no proof: {0}")]
     Decode(#[from] DecodeError),
-    /// A proof of more or fewer groups than its signers fill.
+    /// The proof has more or fewer groups than its signers fill.
     #[error("a proof of {got} groups, its signers fill {want}")]
     Groups {
-        /// Groups of the proof.
+        /// Number of groups in the proof.
         got: usize,
-        /// Groups that the signers fill.
+        /// Number of groups that the signers fill.
         want: usize,
     },
-    /// The proof system refuses.
+    /// The proof system rejects it.
     #[error("the proof does not hold: {0}")]
     Refused(#[from] alphorn_stark::VerifyError),
 }

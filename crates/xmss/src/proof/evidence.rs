@@ -1,10 +1,9 @@
-//! Proofs as evidence: one proof, or a list of them with disjoint supports where one has no room
-//! for all signers.
+//! Proofs as evidence: one proof, or a list of proofs with disjoint supports if one cannot hold all signers.
 //!
-//! Tag 1, then a proof. Tag 2, then for each part the Rice code of its support over the registry
-//! (which ends itself), the length of its proof (u32, little-endian) and the proof. There are as few parts
-//! as the signers need, in the order of their first signers.
-//! Tag 3, then a merge of proofs, of any number of signers.
+//! Tag 1, followed by a proof. Tag 2, followed for each part by the Rice code of its support over the registry
+//! (which is self-delimiting), the length of its proof (u32, little-endian) and the proof. There are as few parts
+//! as the signers need, in the order of their first signers. Tag 3, followed by a merge of proofs, of any number
+//! of signers.
 
 use alphorn_exec::Exec;
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
@@ -17,16 +16,16 @@ use super::{
 };
 use alphorn_stark::merge::is_merge;
 
-/// Bytes of evidence of a whole registry, at most, whatever the set and the preset.
+/// Maximum size in bytes of evidence for a whole registry, for any set and preset.
 pub const EVIDENCE_BYTES_MAX: usize = 8 << 20;
 
-/// The preset of evidence over a registry of so many keys, as its first proof names it. None if
-/// there is no proof, or one of no known preset.
+/// The preset of evidence over a registry of this many keys, as named by its first proof. None if there is no
+/// proof, or its preset is unknown.
 pub fn preset_of_evidence(registry: usize, bytes: &[u8]) -> Option<Preset> {
     let (tag, rest) = bytes.split_first()?;
     match *tag {
         TAG_PROOF => preset_of(rest),
-        // What is merged has this preset.
+        // Only proofs with this preset are merged.
         TAG_MERGE => Some(Preset::FAST),
         TAG_PROOFS => {
             let (cells, mut reader) = (cells(registry), Reader::new(rest));
@@ -38,27 +37,27 @@ pub fn preset_of_evidence(registry: usize, bytes: &[u8]) -> Option<Preset> {
     }
 }
 
-/// Why evidence is refused.
+/// Why evidence is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EvidenceError {
-    /// A first byte that is neither the tag of a proof nor that of a list of proofs, as the number
-    /// of signers asks for; none if there is no byte.
+    /// The first byte is not the tag required for this number of signers, that of a proof or that of a list of
+    /// proofs; none if there is no byte.
     #[error("evidence of {signers} signers begins with {got:?}, must begin with {want}")]
     Tag {
         /// The byte.
         got: Option<u8>,
         /// The tag for this number of signers.
         want: u8,
-        /// How many signers are claimed.
+        /// Number of claimed signers.
         signers: usize,
     },
-    /// A merge behind the tag of proofs, or another proof behind the tag of merges.
+    /// A merge after the tag of proofs, or another proof after the tag of merges.
     #[error("part {part} is of another kind than its tag says")]
     Kind {
         /// The part.
         part: usize,
     },
-    /// The bytes do not come to parts.
+    /// The bytes do not decode to parts.
     #[error("part {part}: {error}")]
     Decode {
         /// The part.
@@ -66,39 +65,39 @@ pub enum EvidenceError {
         /// What is wrong.
         error: DecodeError,
     },
-    /// The signers of a part are none, more than fit into a proof, not after those of the part
-    /// before, already in another part, or not among those of the whole.
+    /// The signers of a part are empty, too many for a proof, not after those of the previous part, already in
+    /// another part, or not among the signers of the whole.
     #[error("part {part} has wrong signers")]
     Signers {
         /// The part.
         part: usize,
     },
-    /// The parts do not make up all signers.
+    /// The parts do not cover all signers.
     #[error("{missing} signers are in no part")]
     Missing {
-        /// How many are missing.
+        /// Number of missing signers.
         missing: usize,
     },
-    /// A proof is refused.
+    /// A proof is rejected.
     #[error("part {part}: {error}")]
     Proof {
         /// The part.
         part: usize,
-        /// Why.
+        /// The reason.
         error: ProofError,
     },
 }
 
-/// A proof of evidence with its signers.
+/// A proof within evidence, with its signers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvidencePart<'a> {
-    /// Who signed, of the whole registry.
+    /// The signers, over the whole registry.
     pub signers: Bitfield,
-    /// The bytes of the proof; not yet looked at.
+    /// The bytes of the proof, not yet examined.
     pub proof: &'a [u8],
 }
 
-/// One cell: the whole registry.
+/// A single cell, the whole registry.
 fn cells(registry: usize) -> CellBounds {
     CellBounds::one(registry as u32)
 }
@@ -108,12 +107,12 @@ fn code(cells: &CellBounds) -> SupportCode<'_> {
 }
 
 impl Proofs {
-    /// Bytes of evidence of up to so many signers, at most.
+    /// Maximum size in bytes of evidence for up to this many signers.
     pub(crate) fn evidence_bytes_max(&self, signers: usize) -> usize {
         let parts = signers.div_ceil(self.signatures_max()).max(1);
         let (one, two) = (self.sizes(1).bytes, self.sizes(self.group() + 1).bytes);
-        // A group more costs the same anywhere, but for bits that fill the last byte; k signers have
-        // ⌊(k − 1) / 64⌋ groups beside the first.
+        // One more group costs the same anywhere, except for the bits that pad the last byte; k signers have ⌊(k −
+        // 1) / 64⌋ groups in addition to the first.
         let groups = signers.saturating_sub(parts) / self.group() * (two - one + 1);
         let supports = match parts {
             1 => 0,
@@ -122,10 +121,10 @@ impl Proofs {
         (1 + supports + parts * one + groups).max(1 + self.merge_bytes_max())
     }
 
-    /// Proves that members of a registry signed: see [`Proofs::prove`], for any number of signers.
+    /// Proves that members of a registry signed, for any number of signers: see [`Proofs::prove`].
     ///
     /// # Errors
-    /// [`ProveError`], but not for too many signers.
+    /// [`ProveError`], except for too many signers.
     pub fn prove_evidence(
         &self,
         exec: Exec<'_>,
@@ -140,7 +139,7 @@ impl Proofs {
         if signed.len() <= self.signatures_max() {
             return Ok([vec![TAG_PROOF], prove(signed)?].concat());
         }
-        // All are verified before the first proof is made.
+        // All signatures are verified before the first proof is made.
         self.admit(exec, registry, slot, message, signed)?;
         let mut bytes = vec![TAG_PROOFS];
         let cells = cells(registry.len());
@@ -155,11 +154,11 @@ impl Proofs {
         Ok(bytes)
     }
 
-    /// Merges evidence over one statement, of signers that may overlap, to evidence of their union: see
+    /// Merges evidence over one statement, with signers that may overlap, into evidence for their union: see
     /// [`Proofs::merge`], whose parts are all proofs of all pieces in order.
     ///
     /// # Errors
-    /// [`ProveError`], [`ProveError::Evidence`] for a piece that does not come to proofs.
+    /// [`ProveError`]; [`ProveError::Evidence`] for a piece that does not decode to proofs.
     pub fn merge_evidence(
         &self,
         exec: Exec<'_>,
@@ -187,8 +186,7 @@ impl Proofs {
         Ok([vec![TAG_MERGE], proof].concat())
     }
 
-    /// Verifies evidence that exactly the named members of a registry signed; its parts on all
-    /// threads.
+    /// Verifies evidence that exactly the named members of a registry signed. Parts are verified on all threads.
     ///
     /// # Errors
     /// [`EvidenceError`] of the first part that is wrong.
@@ -214,19 +212,19 @@ impl Proofs {
         verdicts.into_iter().collect()
     }
 
-    /// The parts of evidence of exactly these signers. Nothing is copied but supports, which the
-    /// registry bounds.
+    /// The parts of evidence for exactly these signers. Only supports are copied, and the registry bounds their
+    /// size.
     ///
     /// # Errors
-    /// [`EvidenceError`], but not for a proof that does not hold.
+    /// [`EvidenceError`], except for a proof that does not hold.
     pub fn evidence_parts<'a>(
         &self,
         signers: &Bitfield,
         bytes: &'a [u8],
     ) -> Result<Vec<EvidencePart<'a>>, EvidenceError> {
         let count = signers.count_ones();
-        // A proof has one tag: a merge behind that of proofs, or a proof behind that of merges, would be the
-        // same claim in other bytes.
+        // Each proof has one tag: a merge after the tag of proofs, or a proof after the tag of merges, would
+        // encode the same claim in other bytes.
         if let Some((&TAG_MERGE, proof)) = bytes.split_first() {
             if !is_merge(proof) {
                 return Err(EvidenceError::Kind { part: 0 });

@@ -1,4 +1,4 @@
-//! Proofs merged to one proof of the union of their signers: see [`alphorn_stark::merge`].
+//! Merging of proofs into one proof of the union of their signers: see [`alphorn_stark::merge`].
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,27 +22,27 @@ fn of_set(set: Set) -> Merges<'static> {
     Merges::new(SetRelation::of(set).statements())
 }
 
-/// A proof with the members of its registry that it says signed.
+/// A proof with the registry members that it claims signed.
 #[derive(Clone, Copy, Debug)]
 pub struct ProofPart<'a> {
-    /// Who signed.
+    /// The signers.
     pub signers: &'a Bitfield,
     /// The bytes of the proof.
     pub proof: &'a [u8],
 }
 
-/// What the header of a merge says.
+/// The contents of a merge's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeShape {
     /// Its level: 1 above leaves.
     pub level: u32,
-    /// What each of its children is.
+    /// The kind of each of its children.
     pub kinds: Vec<ChildKind>,
-    /// Field elements, 31 bits each.
+    /// Number of field elements, 31 bits each.
     pub elements: usize,
 }
 
-/// A proof that was decoded.
+/// A decoded proof.
 pub(super) enum Decoded {
     Leaf(SuccinctProof),
     Merge(alphorn_stark::merge::MergeProof),
@@ -57,7 +57,8 @@ impl Decoded {
     }
 }
 
-/// As few groups of so many proofs as there must be, of nearly the same size: none is left with one.
+/// Divides this many proofs into as few groups as possible, of nearly equal size, so that no group has a single
+/// proof.
 pub(super) fn groups(proofs: usize) -> impl Iterator<Item = Range<usize>> {
     let groups = proofs.div_ceil(CHILDREN_MAX);
     let end = move |group: usize| proofs * group / groups;
@@ -65,18 +66,18 @@ pub(super) fn groups(proofs: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl Proofs {
-    /// Signatures of a proof at most that can be merged.
+    /// Maximum number of signatures in a proof that can be merged.
     pub fn mergeable_max(&self) -> usize {
         self.merges()
             .map_or(0, |merges| merges.leaf_groups_max() * self.group())
     }
 
-    /// Proofs of one merge at most; more are merged level by level.
+    /// Maximum number of proofs in one merge; more are merged level by level.
     pub fn children_max(&self) -> usize {
         CHILDREN_MAX
     }
 
-    /// The shape of bytes that are those of a merge, without verifying them; none if they are another proof.
+    /// The shape of an encoded merge, without verifying it; none if the bytes are another kind of proof.
     ///
     /// # Errors
     /// [`ProofError::Decode`], [`ProofError::Unmergeable`].
@@ -100,27 +101,27 @@ impl Proofs {
             .then(|| alphorn_stark::security::merge_table(relation, preset))
     }
 
-    /// Bytes of a merge at most.
+    /// Maximum size of a merge in bytes.
     pub fn merge_bytes_max(&self) -> usize {
         self.merges()
             .map_or(0, |merges| merges.bytes_max(&Preset::MERGE))
     }
 
-    /// Whether proofs of this shape merge: those of the wide one do not.
+    /// Whether proofs of this shape can be merged; those of the wide shape cannot.
     pub fn mergeable(&self) -> bool {
         self.preset.id != Preset::WIDE.id
     }
 
-    /// Makes the circuits of merges, if proofs of this shape merge and nobody made them yet: some
-    /// seconds, and 220 MB for the time being, that the first merge or bundle of a process costs
-    /// otherwise.
+    /// Builds the circuits of merges, if proofs of this shape can be merged and the circuits do not exist yet.
+    /// This takes some seconds and temporarily 220 MB, which otherwise the first merge or bundle of a process
+    /// pays.
     pub fn make_circuits(&self) {
         if let Some(merges) = self.merges() {
             merges.make_circuits();
         }
     }
 
-    /// Merges of this set; the circuits are made when a proof needs them. None for the wide shape.
+    /// Merges of this set; the circuits are built when a proof needs them. None for the wide shape.
     pub(super) fn merges(&self) -> Option<&'static Merges<'static>> {
         let merges = match self.set {
             Set::Compact => &COMPACT,
@@ -130,14 +131,13 @@ impl Proofs {
         self.mergeable().then(|| &**merges)
     }
 
-    /// Merges proofs over one statement to one proof of the union of their signers, which may
-    /// overlap. More than [`Proofs::children_max`] are merged level by level. Parts
-    /// are proofs of at most [`Proofs::mergeable_max`] signatures under the preset `fast`, or merges.
+    /// Merges proofs over one statement into one proof of the union of their signers, which may overlap. More than
+    /// [`Proofs::children_max`] are merged level by level. Parts are proofs of at most [`Proofs::mergeable_max`]
+    /// signatures under the preset `fast`, or merges.
     ///
     /// # Errors
-    /// [`ProveError::Part`] for a part that is no proof of its signers, with its number;
-    /// [`ProveError::Unmergeable`] for the wide shape, [`ProveError::Levels`] if the tree would be too
-    /// high.
+    /// [`ProveError::Part`] for a part that does not prove its signers, with its number;
+    /// [`ProveError::Unmergeable`] for the wide shape, [`ProveError::Levels`] if the tree would be too high.
     pub fn merge(
         &self,
         exec: Exec<'_>,
@@ -166,7 +166,7 @@ impl Proofs {
         self.merge(exec, registry, slot, message, &parts)
     }
 
-    /// Merges few proofs, the first of which has a number; returns the union with the bytes.
+    /// Merges few proofs, numbered from the given first one; returns the union with the bytes.
     fn merge_once(
         &self,
         exec: Exec<'_>,

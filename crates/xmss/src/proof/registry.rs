@@ -11,7 +11,7 @@ use super::{Proofs, ProveError};
 use crate::params::Set;
 use crate::signature::PublicKey;
 
-/// The keys of a committee with the commitment to them: what both sides of a proof must hold.
+/// The keys of a committee with the commitment to them, which prover and verifier must both hold.
 #[derive(Clone, Debug)]
 pub struct ProofRegistry {
     set: Set,
@@ -22,8 +22,8 @@ pub struct ProofRegistry {
 }
 
 impl Proofs {
-    /// The registry of a committee's keys in the order of their positions. `number` tells the
-    /// registries of an epoch apart, and is below p.
+    /// The registry of a committee's keys in the order of their positions. `number` distinguishes the registries
+    /// of an epoch and is below p.
     ///
     /// # Errors
     /// [`ProveError::KeySet`], [`ProveError::RegistrySize`], [`ProveError::RegistryNumber`].
@@ -41,7 +41,7 @@ impl Proofs {
         if got > max {
             return Err(ProveError::RegistrySize { got, max });
         }
-        // A statement has the number as a field element: n and n + p would be one committee.
+        // A statement holds the number as a field element, so n and n + p would be the same committee.
         if number >= P {
             let (got, end) = (number, P);
             return Err(ProveError::RegistryNumber { got, end });
@@ -71,7 +71,7 @@ impl ProofRegistry {
         self.set
     }
 
-    /// What tells it from other registries.
+    /// The number that distinguishes it from other registries.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -96,7 +96,7 @@ impl ProofRegistry {
         &self.commitment
     }
 
-    /// The keys as the proof system takes them.
+    /// The keys in the form that the proof system takes.
     pub fn rows(&self) -> &Rows {
         &self.rows
     }

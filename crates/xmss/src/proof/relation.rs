@@ -1,4 +1,4 @@
-//! The relation of each set, and what a signature is in it.
+//! The relation of each set, and how a signature is represented in it.
 
 use std::sync::LazyLock;
 
@@ -16,9 +16,9 @@ use crate::params::Set;
 /// The relation of a set.
 #[derive(Clone, Debug)]
 pub(super) enum SetRelation {
-    /// Of the compact set.
+    /// The relation of the compact set.
     Compact(Chains),
-    /// Of a set of the lean specification.
+    /// The relation of a set of the lean specification.
     Lean(LeanChains),
 }
 
@@ -59,7 +59,7 @@ impl SetRelation {
         self.statements().relation()
     }
 
-    /// Elements of a message as it is hashed.
+    /// Number of elements of a message as it is hashed.
     pub(super) fn message_elements(&self) -> usize {
         match self {
             SetRelation::Compact(_) => alphorn_stark::DIGEST,
@@ -67,12 +67,12 @@ impl SetRelation {
         }
     }
 
-    /// A statement as the relation sees it.
+    /// A statement in the form the relation takes.
     pub(super) fn public<'a>(&self, statement: &'a Statement, registry: &'a Rows) -> Public<'a> {
         self.statements().public(statement, registry)
     }
 
-    /// The cells of signatures of members, and which of the signatures hold.
+    /// The cells of members' signatures, and which of the signatures hold.
     pub(super) fn opened(
         &self,
         exec: Exec<'_>,
@@ -94,12 +94,12 @@ impl SetRelation {
     }
 }
 
-/// N elements of a row or a signature's part, which has as many at least.
+/// The first N elements of a row or of a part of a signature, which has at least that many.
 fn first<const N: usize>(elements: &[Fp]) -> [Fp; N] {
     std::array::from_fn(|x| elements[x])
 }
 
-/// The opening that a signature of the compact set is. The position is a member's.
+/// A signature of the compact set as an opening. The position must be that of a member.
 fn compact(registry: &ProofRegistry, signed: &Signed<'_>) -> Opening {
     let index = signed.position as usize;
     let (row, signature) = (registry.rows().row(index), signed.signature);
@@ -114,7 +114,7 @@ fn compact(registry: &ProofRegistry, signed: &Signed<'_>) -> Opening {
     }
 }
 
-/// The opening that a signature of a lean set is. The position is a member's.
+/// A signature of a lean set as an opening. The position must be that of a member.
 fn of_lean(registry: &ProofRegistry, signed: &Signed<'_>) -> LeanOpening {
     let index = signed.position as usize;
     let (row, signature) = (registry.rows().row(index), signed.signature);

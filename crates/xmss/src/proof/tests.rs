@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 const SLOT: u32 = 5;
 const MESSAGE: [u8; 32] = [0x56; 32];
 
-/// Members of the test's registry: two groups, and some who do not sign.
+/// Number of members in the test's registry: two groups, and some that do not sign.
 const MEMBERS: u32 = 72;
 
 /// Keys and signatures of all members at one slot.
@@ -91,11 +91,11 @@ impl World {
     }
 }
 
-/// What a proof of another statement meets first: every challenge is another one, so the first
-/// layer of the bus that has rounds does not follow from the one before.
+/// The first error in a proof of another statement: every challenge differs, so the first layer of the bus that
+/// has rounds does not follow from the previous one.
 const OTHER_STATEMENT: ProofError = ProofError::Refused(VerifyError::BusLayer(1));
 
-/// Whether a proof has at most so many bytes, and a tenth less at most.
+/// Whether a proof has at most this many bytes, and at most a tenth less.
 fn about(bytes: usize, most: usize) -> bool {
     (most - most / 10..=most).contains(&bytes)
 }
@@ -164,7 +164,7 @@ fn a_proof_is_of_one_slot_message_and_registry() {
     };
     assert_eq!(changed(|_| {}, 7), Ok(()));
     assert_eq!(changed(|_| {}, 8), Err(OTHER_STATEMENT), "its number");
-    // Also keys of those who did not sign are bound.
+    // Keys of members that did not sign are bound as well.
     let swap: fn(&mut Vec<PublicKey>) = |keys| keys.swap(2, 3);
     assert_eq!(changed(swap, 7), Err(OTHER_STATEMENT));
     assert_eq!(changed(|keys| keys.swap(1, 4), 7), Err(OTHER_STATEMENT));
@@ -201,7 +201,7 @@ fn a_proof_is_of_its_signers() {
     assert_eq!(refused, Err(ProofError::Bitfield { got: 73, want: 72 }));
 }
 
-/// A changed byte of a proof, and how its refusal begins.
+/// Verifies a proof with one byte changed.
 fn with_byte(index: usize, change: u8) -> Result<(), ProofError> {
     let mut bytes = THREE.clone();
     bytes[index] ^= change;
@@ -217,7 +217,7 @@ fn each_byte_of_the_header_is_fixed() {
             panic!("byte {index}: {refused:?}");
         };
         match index {
-            // The number of groups says which slices are listed.
+            // The number of groups determines which slices are listed.
             8 => assert!(
                 matches!(
                     error,
@@ -243,7 +243,7 @@ fn each_byte_of_the_header_is_fixed() {
     assert!(WORLD.verify(&[1, 4, 71], &[]).is_err());
 }
 
-/// A sample of all bytes behind the header; `soak` takes all of them.
+/// A sample of all bytes after the header; `soak` covers all of them.
 #[test]
 fn each_byte_of_a_proof_counts() {
     let header = WORLD.proofs.sizes(3).header_bytes;
@@ -293,7 +293,7 @@ fn what_cannot_be_proved_is_named_before_any_proof() {
     assert_eq!(WORLD.prove_these(&many), refused);
 }
 
-/// The witness is made by verifying: it names the signatures that verification one by one refuses.
+/// Building the witness verifies signatures: it reports those that individual verification rejects.
 #[test]
 fn what_the_witness_refuses_is_what_verification_refuses() {
     let mut signatures: Vec<Signature> = (0..40).map(|i| WORLD.signatures[i].clone()).collect();
@@ -328,7 +328,7 @@ fn what_the_witness_refuses_is_what_verification_refuses() {
     let mut sets = signed.clone();
     let invalid = Err(ProveError::InvalidSignatures { positions });
     assert_eq!(WORLD.prove_these(&signed), invalid);
-    // One of another set has other sizes, and is named as well.
+    // A signature of another set has other sizes, and is reported as well.
     let key = SecretKey::interop(Set::Test, Purpose::Vote, 0, 0..8, exec()).unwrap();
     let other = key.sign_index(5, &MESSAGE, exec()).unwrap();
     sets.truncate(8);
@@ -487,7 +487,7 @@ fn threads_and_kernels_do_not_change_a_proof() {
     }
 }
 
-/// A change of a proof's bytes is a change of protocol.
+/// A change in a proof's bytes is a protocol change.
 fn assert_pinned(name: &str, proof: &[u8]) {
     let pinned = include_str!("../../../../conformance.toml");
     let digest = hex::encode(Sha256::digest(proof));
@@ -501,7 +501,7 @@ fn a_small_proof_has_its_pinned_bytes() {
     assert_pinned("proof.compact.fast.3", &THREE);
 }
 
-/// Stops when it hears of a step.
+/// A watch that stops when it is notified of a step.
 struct StopAt {
     step: &'static str,
     heard: std::sync::atomic::AtomicBool,
@@ -669,7 +669,7 @@ fn evidence_merges_with_its_tag() {
     assert_eq!(verified, Ok(()));
     assert!(merged.len() <= WORLD.proofs.evidence_bytes_max(4));
     assert_eq!(preset_of_evidence(72, &merged), Some(Preset::FAST));
-    // Under the other tag neither is evidence: a claim has one form.
+    // Neither is evidence under the other tag: a claim has a unique encoding.
     let other_tags = [
         ([&[1], &UNION[..]].concat(), &all),
         ([&[3], &TWO[..]].concat(), &s2),
@@ -737,7 +737,7 @@ fn proofs_are_bundled_split_and_merged_again() {
     assert_eq!(WORLD.verify(&[1, 4, 5, 71], &again), Ok(()));
     let error = split(2);
     assert_eq!(error, Err(ProveError::Entry { got: 2, entries: 2 }));
-    // The bundle of other entries cannot be split, and a bundle of a broken proof is not made.
+    // The bundle of other entries cannot be split, and a bundle with a broken proof is not made.
     let wrong = with_entries(&[&[1, 4, 71], &[4, 6]], |entries| {
         proofs.split(exec(), entries, &bundle, 0)
     });
@@ -754,7 +754,7 @@ fn proofs_are_bundled_split_and_merged_again() {
         "{broken:?}"
     );
     assert_eq!(proofs.bundle(exec(), &[]), Err(ProveError::Empty));
-    // A merge takes no bundle as a part, and nothing else is one.
+    // A merge does not accept a bundle as a part, and nothing else is a bundle.
     assert!(merged(&[(&[4, 5], &bundle)]).is_err());
     let refused = with_entries(&all, |entries| {
         proofs.verify_bundle(exec(), entries, &UNION)
@@ -788,7 +788,7 @@ fn many_proofs_are_a_bundle_of_bundles() {
     }
     let split = with_entries(&all, |entries| proofs.split(exec(), entries, &made, 5));
     assert_eq!(WORLD.verify(&[4, 5], &split.unwrap()), Ok(()));
-    // What does not hold is named by its number among all.
+    // A part that does not hold is reported by its number among all.
     parts[6] = &TWO;
     let broken = bundle(&parts);
     assert!(

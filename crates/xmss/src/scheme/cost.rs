@@ -1,19 +1,19 @@
-//! What the operations of the scheme take: formulas with measured factors.
+//! Cost of the scheme's operations: formulas with measured factors.
 
 use super::{COMMITTEE_MAX, Xmss};
 use crate::collection::{self, block};
 use crate::proof::Proofs;
 use alphorn_scheme::{Cost, Layer, Op};
 
-/// Nanoseconds of one hash on the AVX-512 kernel, building of its input included: measured by
-/// `alphorn bench xmss`; the worker learns the factor of the machine at hand.
+/// Nanoseconds per hash on the AVX-512 kernel, including building its input, as measured by `alphorn bench xmss`.
+/// The worker learns the factor of the local host.
 const HASH_NS: u64 = 300;
 
-/// Tries of a signature on average: 913 in the production set, 834 in the compact one.
+/// Average number of tries per signature: 913 in the production set, 834 in the compact one.
 const TRIES: usize = 900;
 
 impl Xmss {
-    /// Time and memory of an operation, predicted.
+    /// Predicted time and memory of an operation.
     pub(super) fn cost_of(&self, op: Op, n: u64, m: u64) -> Cost {
         let each = self.set.params().signature_bytes as u64;
         let verify = |count: u64| count.saturating_mul(self.verify_ns());
@@ -26,12 +26,12 @@ impl Xmss {
         let (ns, signatures) = match op {
             Op::Sign | Op::DutySign => (n.saturating_mul(self.sign_ns()), n),
             Op::VerifyVotes | Op::DutyVerify => (verify(n), n),
-            // Three signatures stand in an aggregate's or a collection's message beside the list.
+            // A message of an aggregate or collection holds three signatures next to the list.
             Op::VerifyAggregates | Op::VerifyCollections => {
                 let all = n.saturating_mul(3).saturating_add(m);
                 (verify(all), all)
             }
-            // The job verifies what it made.
+            // The job verifies its own result.
             Op::Aggregate => (copy(n) + verify(n), n),
             Op::Collect | Op::Merge => {
                 let all = n.saturating_add(m);
@@ -47,7 +47,7 @@ impl Xmss {
         }
     }
 
-    /// The cost of what proofs change.
+    /// The cost of operations that proofs change.
     fn cost_of_proofs(&self, proofs: &Proofs, op: Op, n: u64, m: u64) -> Option<Cost> {
         let lists = Xmss::new(self.set, self.backend);
         let beside = |m, (ns, memory_bytes): (u64, u64)| {
@@ -57,7 +57,7 @@ impl Xmss {
                 memory_bytes: list.memory_bytes.max(memory_bytes),
             }
         };
-        // The signatures are verified before they are proved, and the proof afterwards.
+        // Signatures are verified before they are proved, and the proof is verified afterwards.
         let proved = |signatures: u64| {
             let (prove_ns, bytes) = collection::prove_cost(proofs, signatures);
             let (check_ns, _) = collection::verify_cost(proofs, 1, signatures);
@@ -74,7 +74,7 @@ impl Xmss {
         let cells = self.proved_from == Layer::Aggregate;
         let cost = |(ns, memory_bytes)| Cost { ns, memory_bytes };
         Some(match op {
-            // Three signatures stand in a message beside the proof.
+            // A message holds three signatures next to the proof.
             Op::VerifyAggregates | Op::VerifyCollections if cells => {
                 beside(0, collection::verify_merging_cost(proofs, n, m))
             }
@@ -83,7 +83,7 @@ impl Xmss {
             Op::Collect if cells => merged(n),
             Op::Bundle if cells => cost(block::bundle_cost(proofs, n)),
             Op::VerifyBundle if cells => cost(block::bundle_verify_cost(n)),
-            // Signatures among the pieces are proved first, and that proof is one piece more.
+            // Signatures among the pieces are proved first, and that proof becomes one more piece.
             Op::Merge if proofs.mergeable() => {
                 let merged = merged(n.saturating_add(u64::from(m > 0)));
                 let raw = match m {
@@ -105,18 +105,18 @@ impl Xmss {
         })
     }
 
-    /// Hashes of one verification, about.
+    /// Approximate time of the hashes in one verification.
     fn verify_ns(&self) -> u64 {
         let params = self.set.params();
         let levels = usize::from(params.log2_lifetime);
-        // Permutations of the code, of the leaf and of the path cost about two of a chain.
+        // Each permutation of the code, the leaf and the path costs about two chain hashes.
         (params.steps() + 2 * (1 + params.chains / 2 + levels)) as u64 * HASH_NS
     }
 
-    /// Tries, chain starts and chains of one signature, about.
+    /// Approximate time of the tries, chain starts and chains of one signature.
     fn sign_ns(&self) -> u64 {
         let params = self.set.params();
-        // A try is a hash of the seed and one of the message, about three of a chain together.
+        // A try is one hash of the seed and one of the message, together about three chain hashes.
         (3 * TRIES + params.chains * 4) as u64 * HASH_NS
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// Slots of the battery's small world.
 const SLOTS: Range<u64> = 0..8;
-/// Most validators that it asks for.
+/// Maximum number of validators that it requires.
 const VALIDATORS: u32 = 32;
 
 static PUBLIC: LazyLock<Registry> = LazyLock::new(|| keys(VALIDATORS).1);
@@ -16,7 +16,7 @@ fn keys(validators: u32) -> (Signers, Registry) {
     Signers::interop(Set::Compact, validators, SLOTS, exec).unwrap()
 }
 
-/// The compact set; the first layer that is proved, if one is.
+/// The compact set, with the first layer that is proved, if any.
 struct Compact(Option<Layer>);
 
 fn scheme(proved_from: Option<Layer>) -> Xmss {
@@ -225,7 +225,7 @@ fn proofs_of_cells_merge_and_a_merge_is_no_aggregate() {
         let prepared = scheme.prepare(&keys, &[claim], &[0; 32], &mut Ctx::single(&mut ()));
         scheme.check(&keys, &prepared, 0..1)
     };
-    // One proof is what the committee needs, and stays as it is.
+    // One proof is all the committee needs, and is returned unchanged.
     let alone = combine(&parts[1..2]).unwrap();
     assert_eq!(alone.bytes, parts[1].evidence.bytes);
     assert_eq!(
@@ -233,7 +233,7 @@ fn proofs_of_cells_merge_and_a_merge_is_no_aggregate() {
         [5, 6, 7]
     );
     assert!(holds(statement, &alone));
-    // Two proofs of the same cell, as rivals send them.
+    // Two proofs of the same cell, as sent by rival publishers.
     let merged = combine(&[parts[1].clone(), parts[1].clone()]).unwrap();
     assert_eq!(merged.bytes[0], list::TAG_MERGE);
     assert!(holds(statement, &merged));
@@ -254,7 +254,7 @@ fn proofs_of_cells_merge_and_a_merge_is_no_aggregate() {
         };
         let of_cell = as_tagged(parts[1].evidence.support.clone());
         assert!(!holds(cell, &of_cell), "tag {tag}");
-        // Of the committee it has one tag.
+        // Evidence of the whole committee has one tag.
         let of_all = as_tagged(merged.support.clone());
         assert_eq!(holds(statement, &of_all), tag == list::TAG_MERGE);
     }
@@ -275,17 +275,17 @@ fn evidence_of_a_group_leaves_room_for_merges_above_it() {
         let layout = alphorn_types::Layout::with_fan_out(validators, 1, fan_out).unwrap();
         collection::merges_max(&proofs, &layout, level)
     };
-    // Eight cells are two merges above each other, as are eight groups; seven are one, and the two
-    // that are left are one of each level's.
+    // Eight cells need two merge levels, as do eight groups; seven need one, and the two left over go one to
+    // each level.
     assert_eq!(most(1 << 15, &[8, 8], 2), Some(2));
     assert_eq!(most(1 << 15, &[8, 8], 3), Some(4));
     assert_eq!(most(1 << 15, &[7, 7], 2), Some(2));
     assert_eq!(most(1 << 15, &[7, 7], 3), Some(4));
-    // Of lists a group of 16,384 is 22 proofs.
+    // With lists, a group of 16,384 is 22 proofs.
     assert_eq!(most(1 << 15, &[2, 1], 2), Some(2));
     assert_eq!(most(1 << 15, &[64], 2), Some(4));
     assert_eq!(most(1 << 15, &[8, 8, 4], 4), None);
-    // A group of three cells, its publisher having merged its merge once more than others can bear.
+    // A group of three cells, whose publisher merged its merge once more than others can take.
     let mut small = small(Layer::Aggregate);
     let layout = alphorn_types::Layout::with_fan_out(12, 1, &[2, 4]).unwrap();
     let members = (0..12).collect();
@@ -327,10 +327,10 @@ fn evidence_of_a_group_leaves_room_for_merges_above_it() {
     let second = combine(&[again(&first), again(&first)]).unwrap();
     assert_eq!((level(&first), level(&second)), (1, 2));
     assert!(holds(&first) && holds(&second));
-    // What has no room is left out, and stays as it is.
+    // A piece that does not fit is left out, and returned unchanged.
     let third = combine(&[again(&second), again(&second)]).unwrap();
     assert_eq!(third.bytes, second.bytes);
-    // Its header says enough of it.
+    // Its header alone is sufficient.
     let header = Evidence {
         bytes: second.bytes[..16].to_vec().into(),
         ..second.clone()
@@ -369,7 +369,7 @@ fn proofs_that_do_not_merge_prove_no_cells() {
     Xmss::with_proofs_of_cells(proofs, Backend::Portable);
 }
 
-/// Merges are taken whatever the preset, so evidence is as sure as the weaker of proof and merge.
+/// Merges are accepted whatever the preset, so evidence is only as secure as the weaker of proof and merge.
 #[test]
 fn the_bits_are_the_least_of_proofs_and_merges() {
     let sets = Set::ALL
@@ -395,7 +395,7 @@ fn costs_of_proofs_have_the_steps_of_their_filling() {
     assert_eq!(collect(1), collect(63));
     assert!(collect(65) > collect(64) + 50_000_000, "a group");
     assert!(collect(1473) > collect(1472) + 200_000_000, "a proof");
-    // What is merged has its own cost, whatever was proved before; signatures beside are proved first.
+    // A merge has its own cost, whatever was proved before; additional signatures are proved first.
     let merge = |n, m| proofs.cost(Op::Merge, n, m).ns;
     assert!(merge(2, 0) < merge(4, 0) && merge(4, 0) < merge(7, 0));
     let second_level = merge(8, 0) - merge(7, 0);
@@ -418,7 +418,7 @@ fn costs_of_proofs_have_the_steps_of_their_filling() {
     assert!(cell(65) > cell(64) + 50_000_000, "a group");
     let merge = |n| cells.cost(Op::Collect, n, 0).ns;
     assert!(merge(8) > merge(7) + 2_000_000_000, "two more merges");
-    // What is merged takes as long to verify whatever was merged, and longer than a proof of a cell.
+    // A merge takes the same time to verify whatever was merged, and longer than a proof of a cell.
     for op in [Op::VerifyAggregates, Op::VerifyCollections] {
         let verify = |n, m| cells.cost(op, n, m).ns;
         assert!(verify(1, 769) > verify(1, 768) + 10_000_000, "{op}");

@@ -1,5 +1,5 @@
-//! Vectors of keys, signatures, files and the headers of proofs: what real encoders write and what it
-//! says, and bytes with one thing wrong each.
+//! Vectors of keys, signatures, files and proof headers: what real encoders write and what it means, and bytes
+//! with one error each.
 
 use super::{KERNELS, canonical};
 use crate::proof::{BundleEntry, Claimed, EvidenceError, Preset, ProofRegistry, Proofs, Signed};
@@ -19,7 +19,7 @@ use writer::{Vectors, with};
 
 const MESSAGE: [u8; 32] = [0x56; 32];
 
-/// The message of the kept proofs: 0, 1, 2, ...
+/// The message of the stored proofs: 0, 1, 2, ...
 const KEPT_MESSAGE: [u8; 32] = {
     let mut out = [0; 32];
     let mut i = 0;
@@ -55,7 +55,7 @@ fn rows(digests: &[[Fp; 8]], count: usize) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// The class of a refusal.
+/// The class of a decoding error.
 fn class(error: &BytesError) -> &'static str {
     match error {
         BytesError::Length { .. } => "length",
@@ -133,7 +133,7 @@ fn keys_and_signatures(out: &mut Vectors) {
     }
 }
 
-/// Bytes with a checksum that fits again.
+/// Bytes with the checksum recomputed.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let content = &bytes[..bytes.len() - 32];
     [content, &Sha256::digest(content)].concat()
@@ -297,8 +297,8 @@ fn leaf() -> (Vec<u8>, Value) {
     (proof, says)
 }
 
-/// Signers of whom a proof has no room for one, in two parts. The proofs are headers: what is behind the
-/// tag does not depend on whether they hold.
+/// Signers in two parts, because they are one too many for a single proof. The proofs are headers only: what
+/// follows the tag does not depend on whether they hold.
 fn parts(out: &mut Vectors) {
     let proofs = Proofs::new(Set::Compact, Preset::FAST);
     let most = |set| Proofs::new(set, Preset::FAST).signatures_max();
@@ -395,7 +395,7 @@ struct Kept {
     proof: Vec<u8>,
 }
 
-/// Where the proofs that are kept stand.
+/// Path of the stored proofs.
 fn kept_path(name: &str) -> std::path::PathBuf {
     writer::folder().join("../proofs").join(name)
 }
@@ -430,7 +430,7 @@ impl Kept {
     }
 }
 
-/// A bundle of both kept proofs: `vectors/proofs/bundle.hex`, which must hold, and its header.
+/// A bundle of both stored proofs: `vectors/proofs/bundle.hex`, which must hold, and its header.
 fn bundle(out: &mut Vectors) {
     let proofs = Proofs::new(Set::Compact, Preset::FAST);
     let kept = ["leaf.json", "merged.json"].map(|name| Kept::read(&proofs, name));

@@ -1,4 +1,4 @@
-//! Signatures that the lean consensus specification's own code made, and what it refuses.
+//! Signatures made by the lean consensus specification's own code, and inputs it rejects.
 
 use super::*;
 use crate::PublicKey;
@@ -18,7 +18,7 @@ fn read(set: Set, case: &Value) -> Option<(PublicKey, Signature)> {
     Some((key, signature))
 }
 
-/// What cannot be read is refused.
+/// Whether a signature holds; what cannot be decoded is rejected.
 fn holds(set: Set, case: &Value, exec: Exec<'_>) -> bool {
     let Some((key, signature)) = read(set, case) else {
         return false;
@@ -50,7 +50,7 @@ fn what_the_specification_signs_is_valid_and_what_it_refuses_is_not() {
     }
 }
 
-/// A signature is read and written as the specification does, byte by byte.
+/// Signatures are decoded and encoded as in the specification, byte by byte.
 #[test]
 fn bytes_are_those_of_the_specification() {
     for (set, text) in [(Set::Prod, PROD), (Set::Test, TEST)] {
@@ -62,8 +62,9 @@ fn bytes_are_those_of_the_specification() {
     }
 }
 
-/// The other direction: with the key of a case and its parameter, our signer makes the same randomness and
-/// the same digest of every chain. The path is of the tree around it, whose padding the specification draws.
+/// The other direction: with the key of a case and its parameter, our signer computes the same randomness and the
+/// same digest for every chain. The path belongs to the tree around it, whose padding the specification draws at
+/// random.
 #[test]
 fn our_signer_makes_what_the_specification_does() {
     let exec = Exec::new(KERNELS.measured(), None);

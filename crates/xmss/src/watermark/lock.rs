@@ -1,18 +1,18 @@
-//! The lock of a file that is replaced at each write: another file beside it.
+//! The lock of a file that is replaced at each write: a separate file next to it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::{WatermarkError, io_error};
 
-/// Times that the lock is taken again because its file was replaced meanwhile.
+/// Number of times the lock is taken again because its file was replaced in the meantime.
 const TRIES: usize = 8;
 
-/// A lock that no other process has, as long as its file is not taken away.
+/// An exclusive lock between processes, as long as its file is not removed.
 pub(super) struct Lock {
     path: PathBuf,
     file: File,
-    /// The process that took it. What it forks inherits the lock, and marks that it would move as well.
+    /// The process that took it. A forked child inherits the lock, and could move the marks as well.
     owner: u32,
 }
 
@@ -36,7 +36,7 @@ impl Lock {
             let path = path.clone();
             let owner = std::process::id();
             let lock = Lock { path, file, owner };
-            // A file that was removed between both calls is no lock: the next process makes another.
+            // A file removed between the two calls is no lock: the next process creates another.
             if lock.is_held() {
                 return Ok(lock);
             }
@@ -44,7 +44,7 @@ impl Lock {
         Err(WatermarkError::InUse(locked.to_owned()))
     }
 
-    /// Whether this process took the lock, and the file is still the one that another would lock.
+    /// Whether this process took the lock, and the file is still the one that another process would lock.
     pub(super) fn is_held(&self) -> bool {
         if self.owner != std::process::id() {
             return false;
@@ -62,7 +62,7 @@ fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Where files have no number, a file that is locked cannot be removed either.
+/// Where files have no inode number, a locked file cannot be removed either.
 #[cfg(not(unix))]
 fn same_file(_: &std::fs::Metadata, _: &std::fs::Metadata) -> bool {
     true

@@ -1,4 +1,4 @@
-//! What a file of marks says.
+//! The contents of a file of marks.
 
 use alphorn_scheme::Role;
 use alphorn_types::{DecodeError, Reader, Slot};
@@ -10,23 +10,23 @@ use crate::signature::PublicKey;
 
 const MAGIC: &[u8; 4] = b"AXW1";
 
-/// Roles in files of the time when there were no more: nothing was signed there in the later ones, whose
-/// floor is that of all.
+/// Number of roles in older files, from before later roles were added. Nothing was signed in the later roles then,
+/// so their floor is the one common to all roles.
 const ROLES_BEFORE: usize = 6;
 
-/// Bytes of the floor that a spent mark keeps.
+/// Size in bytes of the floor that a spent mark keeps.
 const FLOOR_BYTES: usize = 8;
 
-/// What names a key in its marks.
+/// The name of a key in its marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyName {
     pub(super) name: [u8; 32],
-    /// The name up to version 0.1, SHA-256 of the encoded public key: marks under it are still read.
+    /// The name up to version 0.1, SHA-256 of the encoded public key; marks under it are still read.
     pub(super) before: [u8; 32],
 }
 
 impl KeyName {
-    /// The name of a key with this encoding, of a scheme whose secret has one public key.
+    /// The name of a key with this encoding, for a scheme in which each secret has one public key.
     #[must_use]
     pub fn of(encoded: &[u8]) -> KeyName {
         let name = Sha256::digest(encoded).into();
@@ -35,8 +35,8 @@ impl KeyName {
 }
 
 impl From<&PublicKey> for KeyName {
-    /// Set and parameter: they follow from the seed, and its one-time keys from both. The root does not, since
-    /// it depends on the active indices and on the tree file.
+    /// Set and parameter: they follow from the seed, and the seed's one-time keys from both. The root is not
+    /// included, because it depends on the active indices and on the tree file.
     fn from(key: &PublicKey) -> KeyName {
         let encoded = key.to_bytes();
         let parameter = &encoded[4 * key.set.params().digest..];
@@ -48,19 +48,19 @@ impl From<&PublicKey> for KeyName {
     }
 }
 
-/// Why bytes are no marks of a key.
+/// Why bytes are not marks of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MarksError {
-    /// The content does not fit its checksum.
+    /// The content does not match its checksum.
     #[error("the checksum does not fit")]
     Checksum,
-    /// The file begins otherwise.
+    /// The file has the wrong magic bytes.
     #[error("not a watermark file")]
     Magic,
     /// The marks belong to another key.
     #[error("the marks of another key")]
     OtherKey,
-    /// A field is missing or too much.
+    /// A field is missing or superfluous.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -71,17 +71,17 @@ pub(super) struct Mark {
     pub(super) slot_next: u64,
     pub(super) source_max: u64,
     pub(super) target_max: u64,
-    /// SHA-256 of the message of the last slot; zero if it is not known. Of a mark that is spent it
-    /// begins with the floor that held before.
+    /// SHA-256 of the message of the last slot; zero if it is not known. In a spent mark it begins with the floor
+    /// that held before.
     pub(super) last: [u8; 32],
 }
 
 impl Mark {
-    /// The least slot that is free as far as is known: if the mark is spent, it was when that happened.
+    /// The lowest slot known to be free; for a spent mark, the lowest free slot when it was spent.
     fn known(&self) -> u64 {
         let (kept, rest) = self.last.split_at(FLOOR_BYTES);
         match (self.slot_next, kept.try_into()) {
-            // Not the digest of a message, which has the last slot of all.
+            // This is not the digest of a message that has the very last slot.
             (u64::MAX, Ok(kept)) if rest.iter().all(|byte| *byte == 0) => u64::from_le_bytes(kept),
             (slot_next, _) => slot_next,
         }
@@ -119,20 +119,20 @@ impl Marks {
         Slot(next.unwrap_or(u64::MAX))
     }
 
-    /// The least slot that is free in every role as far as is known: the same, or the floor at which the
-    /// key moved. Where nothing better is known it may sign nothing below, wherever it comes back.
+    /// The lowest slot known to be free in every role: the floor, or the floor at which the key moved. Where
+    /// nothing better is known, the key may sign nothing below it, wherever it comes back.
     pub fn floor_known(&self) -> Slot {
         let known = self.marks.iter().map(Mark::known).max();
         Slot(known.unwrap_or(u64::MAX))
     }
 
-    /// Whether they give out nothing any more, since the key moved.
+    /// Whether they no longer give out anything because the key moved.
     pub(crate) fn are_spent(&self) -> bool {
         self.marks.iter().all(|mark| mark.slot_next == u64::MAX)
     }
 
-    /// The same marks with nothing free below a slot, in any role. With no slot free at all they are
-    /// spent, and keep their floor: else nobody could say below which slot the key must not go on.
+    /// The same marks with nothing free below a slot, in any role. With no free slot at all they are spent, and
+    /// keep their floor, otherwise the slot below which the key must not continue would be lost.
     pub(super) fn raised_to(&self, slot: Slot) -> Marks {
         let mut last = [0; 32];
         if slot.0 == u64::MAX {
@@ -145,8 +145,8 @@ impl Marks {
         marks
     }
 
-    /// The first role in which a slot was given out that they do not know of: the slots that are free
-    /// here and there.
+    /// The first role in which a slot was given out that these marks do not know of; returns the free slot here
+    /// and in `known`.
     pub(super) fn behind(&self, known: &Marks) -> Option<(Slot, Slot)> {
         let mut both = self.marks.iter().zip(&known.marks);
         let (ours, known) = both.find(|(ours, known)| {
@@ -156,7 +156,7 @@ impl Marks {
         Some((Slot(ours.slot_next), Slot(known.slot_next)))
     }
 
-    /// The same marks, and votes go behind the checkpoints of neither.
+    /// The same marks, with votes bound by the checkpoints of both.
     pub(super) fn with_guards_of(&self, known: &Marks) -> Marks {
         let mut marks = self.clone();
         for (mark, known) in marks.marks.iter_mut().zip(&known.marks) {
@@ -172,7 +172,7 @@ impl Marks {
         [key.name, key.before].contains(&self.key)
     }
 
-    /// The same marks under the name of their key.
+    /// The same marks under the current name of their key.
     pub(super) fn renamed(self, key: KeyName) -> Result<Marks, MarksError> {
         match self.belong_to(key) {
             true => Ok(Marks {
@@ -196,7 +196,7 @@ impl Marks {
         seal(out)
     }
 
-    /// The marks of a file's content.
+    /// Decodes the marks from a file's content.
     ///
     /// # Errors
     /// [`MarksError`].
@@ -210,7 +210,8 @@ impl Marks {
         let mut marks = [Mark::default(); Role::ALL.len()];
         for role in 0..marks.len() {
             if role == ROLES_BEFORE && reader.left() == 0 {
-                // A floor is in all of them, as is the end of a spent key: the later ones are no lower.
+                // Every mark includes the floor, and the end of a spent key; the marks of later roles are no
+                // lower.
                 let floor = marks[..role].iter().map(|mark| mark.slot_next).min();
                 let slot_next = floor.unwrap_or(u64::MAX);
                 marks[role..]

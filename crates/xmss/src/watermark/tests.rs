@@ -51,7 +51,7 @@ fn item(role: Role, message: u8) -> SignItem {
     SignItem::new(ME, role, [message; 32])
 }
 
-/// Asks for a vote.
+/// Requests a vote.
 fn vote(store: &FileWatermark, slot: u64, message: u8) -> Result<Reservation, Refused> {
     store.reserve(Slot(slot), &item(VOTE, message))
 }
@@ -87,7 +87,7 @@ fn only_the_same_message_is_signed_again() {
         "a scheme that signs nothing again must know"
     );
     assert!(vote(&store, 3, 2).is_err());
-    // To ask takes nothing away.
+    // A check does not consume anything.
     let asked = |slot, message| store.check(Slot(slot), &item(VOTE, message));
     assert!(asked(3, 1).is_ok());
     assert!(asked(3, 2).is_err());
@@ -119,8 +119,8 @@ fn a_second_opener_a_second_creation_and_another_key_are_refused() {
     ));
 }
 
-/// The states that a crash can leave: the file beside is cut off, or whole and not renamed; or the
-/// first mark is new and the user's is not.
+/// The states that a crash can leave: the temporary file is truncated, or complete but not renamed; or the first
+/// mark is new and the user's is not.
 #[test]
 fn a_crash_at_any_step_loses_no_mark() {
     let home = Home::new();
@@ -157,7 +157,7 @@ fn a_retired_store_gives_out_nothing() {
     assert_eq!(store.slot_next(VOTE), Some(Slot(u64::MAX)));
     assert_eq!(store.slot_next(Role::Block), Some(Slot(u64::MAX)));
     drop(store);
-    // At the new place it signs from the floor on, whatever lower one is asked for.
+    // At the new location it signs from the floor on, even if a lower one is requested.
     let floor = raise_floor(&home.state(), &key(), Slot(5)).unwrap();
     assert_eq!(floor, Slot(20));
     let moved = home.0.path().join("moved");
@@ -167,7 +167,7 @@ fn a_retired_store_gives_out_nothing() {
     assert!(vote(&store, 20, 1).is_ok());
     assert_eq!(store.retire(Slot(u64::MAX)), Ok(()));
     drop(store);
-    // It moved out of reach: a copy of before does not sign, and only a floor helps.
+    // It moved out of reach: an earlier copy does not sign, and only a floor helps.
     fs::write(&moved, Marks::new(&key(), Slot(50)).to_bytes()).unwrap();
     let refused = home.open_at("moved").err();
     let known = Slot(u64::MAX);
@@ -177,8 +177,8 @@ fn a_retired_store_gives_out_nothing() {
     assert!(vote(&home.open_at("moved").unwrap(), 50, 1).is_ok());
 }
 
-/// What is known of a key does not end with its mark: wherever it went, and whatever floor is asked for
-/// when it comes back, no slot is given out twice.
+/// Knowledge of a key does not end with its mark: wherever it went, and whatever floor is requested when it comes
+/// back, no slot is given out twice.
 #[test]
 fn a_floor_outlives_the_move_of_a_key() {
     type Move = fn(&FileWatermark) -> Result<(), Refused>;
@@ -186,9 +186,9 @@ fn a_floor_outlives_the_move_of_a_key() {
     let moves: [(Move, u64, bool); 4] = [
         (|store| store.retire(Slot(u64::MAX)), 7, true),
         (|store| store.give_away(Slot(0)), 7, true),
-        // The node that takes it begins later.
+        // The node that takes it over starts later.
         (|store| store.give_away(Slot(41)), 41, true),
-        // A lower slot than is free.
+        // A slot lower than the free one.
         (|store| store.retire(Slot(3)), 7, false),
     ];
     for (i, (gone, next, left)) in moves.into_iter().enumerate() {
@@ -200,11 +200,11 @@ fn a_floor_outlives_the_move_of_a_key() {
         drop(store);
         let beside = Marks::from_bytes(&fs::read(home.path()).unwrap()).unwrap();
         assert!(beside.are_spent() && beside.floor_known() == Slot(next));
-        // Spent once more it keeps what it knows.
+        // When spent again, it keeps what it knows.
         assert_eq!(home.open().give_away(Slot(0)), Ok(()));
         let beside = Marks::from_bytes(&fs::read(home.path()).unwrap()).unwrap();
         assert_eq!(beside.floor_known(), Slot(next));
-        // A key that left signed from its floor on: that slot is no more free than the ones below.
+        // A key that left signed from its floor on, so that slot is no more free than the ones below.
         let back = home.0.path().join("back");
         for floor in [0, 3, next] {
             let raised = raise_floor(&home.state(), &key(), Slot(floor));
@@ -226,13 +226,13 @@ fn a_floor_outlives_the_move_of_a_key() {
         let raised = raise_floor(&home.state(), &key(), Slot(3)).unwrap();
         assert_eq!(raised, Slot(next + 1));
     }
-    // All slots given out is no floor that a spent mark keeps.
+    // If all slots have been given out, that is not a floor that a spent mark keeps.
     let mut last = Marks::new(&key(), Slot(u64::MAX));
     last.marks.iter_mut().for_each(|mark| mark.last = [1; 32]);
     assert_eq!(last.floor_known(), Slot(u64::MAX));
 }
 
-/// A seed has one set of one-time keys, whatever public key the active indices and the tree file make of it.
+/// A seed has a single set of one-time keys, whatever public key the active indices and the tree file produce.
 #[test]
 fn all_keys_of_one_seed_have_one_mark() {
     let home = Home::new();
@@ -261,7 +261,8 @@ fn all_keys_of_one_seed_have_one_mark() {
     assert!(matches!(refused, Err(WatermarkError::Behind { .. })));
 }
 
-/// Up to version 0.1 a key was named by its whole public key, in both files and in the name of the user's.
+/// Up to version 0.1 a key was named by its whole public key, both in the files and in the name of the user's
+/// file.
 #[test]
 fn marks_under_the_name_of_before_are_read() {
     let home = Home::new();
@@ -275,19 +276,19 @@ fn marks_under_the_name_of_before_are_read() {
     assert_eq!(home.open().slot_next(VOTE), Some(Slot(8)));
     let refused = FileWatermark::open(&path, Some(&state), ME, before);
     assert!(matches!(refused, Err(WatermarkError::Damaged { .. })));
-    // The user's mark alone is found, too.
+    // The user's mark alone is found as well.
     let home = Home::new();
     raise_floor(&home.state(), before, Slot(9)).unwrap();
     assert_eq!(home.create(3).floor(), Some(Slot(9)));
 }
 
-/// Whichever of both marks cannot be written. A slot that the first has is used up.
+/// The write of either mark fails. A slot recorded in the first is used up.
 #[test]
 fn nothing_is_given_out_after_a_failed_write() {
     for in_state in [false, true] {
         let home = Home::new();
         let store = home.create(0);
-        // A folder where the new file would be.
+        // A folder in the position of the new file.
         let file = &store.files[usize::from(in_state)].path;
         let beside = PathBuf::from(format!("{}.new", file.display()));
         fs::create_dir(&beside).unwrap();
@@ -321,8 +322,8 @@ fn links_lead_to_one_mark() {
     assert!(matches!(refused, Some(WatermarkError::Behind { .. })));
 }
 
-/// Two copies of a key are one key: the second process is refused while the first has the lock, and
-/// afterwards if it does not know what was signed.
+/// Two copies of a key are one key: the second process is rejected while the first holds the lock, and afterwards
+/// if it does not know what was signed.
 #[test]
 fn copies_have_one_lock_and_one_mark() {
     let home = Home::new();
@@ -342,20 +343,20 @@ fn copies_have_one_lock_and_one_mark() {
         refused,
         Some(WatermarkError::Behind { next: n, known: k, .. }) if (n, k) == (next, known)
     ));
-    // Of the same slot with another message.
+    // For the same slot, with another message.
     let mut other = Marks::new(&key(), Slot(0));
     other.marks[0].slot_next = 5;
     other.marks[0].last = [3; 32];
     fs::write(home.path(), other.to_bytes()).unwrap();
     let refused = home.open_at("mark").err();
     assert!(matches!(refused, Some(WatermarkError::Behind { .. })));
-    // Another user, or another machine.
+    // Another user, or another host.
     let elsewhere = home.0.path().join("elsewhere");
     let refused = FileWatermark::open(&copy, Some(&elsewhere), ME, &key()).err();
     assert!(matches!(refused, Some(WatermarkError::Unknown { .. })));
 }
 
-/// Whoever removes a lock lets a second process in; the first then gives out nothing.
+/// Removing a lock lets a second process in; the first then gives out nothing.
 #[test]
 fn a_lock_that_is_removed_ends_its_holder() {
     for in_state in [false, true] {
@@ -378,13 +379,13 @@ fn a_lock_that_is_removed_ends_its_holder() {
             for refused in [first.retire(Slot(5)), first.give_away(Slot(5))] {
                 assert_eq!(refused, Err(Refused::Unlocked));
             }
-            // Nor if they are looked at only once the new file is written.
+            // The result is the same if the locks are checked only once the new file is written.
             let old = first.files[1].write(&Marks::new(&key(), Slot(5)));
             assert!(matches!(old, Err(WatermarkError::InUse(_))));
             let marks = Marks::from_bytes(&fs::read(state).unwrap()).unwrap();
             assert_eq!(marks.floor(), Slot(10));
         } else {
-            // The lock of the key itself is still there.
+            // The lock of the key itself still exists.
             assert!(matches!(
                 home.open_at("mark"),
                 Err(WatermarkError::InUse(_))
@@ -426,7 +427,7 @@ fn a_vote_never_goes_back() {
     ));
     assert!(vote(&store, 4, 1, 4).is_ok());
     drop(store);
-    // A new mark above all slots still has the checkpoints, by that of the user.
+    // A new mark above all slots still has the checkpoints, taken from the user's mark.
     let floor = raise_floor(&home.state(), &key(), Slot(9)).unwrap();
     fs::write(home.path(), Marks::new(&key(), floor).to_bytes()).unwrap();
     let store = home.open();
@@ -437,8 +438,8 @@ fn a_vote_never_goes_back() {
     assert!(vote(&store, 9, 1, 9).is_ok());
 }
 
-/// Files of six roles say nothing of the two that came later, in which nothing was signed; but a floor, which
-/// stands for what another process signed, is that of all roles.
+/// Files of six roles do not mention the two that came later, in which nothing was signed. However, a floor, which
+/// covers what another process signed, applies to all roles.
 #[test]
 fn marks_of_six_roles_are_read() {
     const ROLE_BYTES: usize = 3 * 8 + 32;

@@ -1,4 +1,4 @@
-//! Cells of openings, a group at a time.
+//! Fills the cells of openings, a group at a time.
 
 use alphorn_exec::Exec;
 
@@ -55,7 +55,7 @@ impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
         for (lane, state) in hashed.iter().enumerate() {
             for (limb, value) in state[..parameters.limbs()].iter().enumerate() {
                 let value = value.canonical();
-                // No digits are those of this one.
+                // This value does not decode to digits.
                 coded[lane] &= value != P - 1;
                 cells.set(self.at.limb(limb), lane, Fp::new(value % 127));
                 let last = limb + 1 == parameters.limbs();
@@ -98,13 +98,13 @@ impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
 }
 
 impl LeanChains {
-    /// The cells of openings at a slot, the last group filled up with the first opening; and whether each opening
+    /// The cells of openings at a slot, with the last group padded by the first opening, and whether each opening
     /// holds: its message has a code, and it leads to its root. All permutations are computed once, and are part
     /// of the witness.
     ///
     /// # Errors
-    /// [`ProveError::Capacity`] for more openings than the shape has, or for one with another
-    /// number of tips or siblings than the set.
+    /// [`ProveError::Capacity`] for more openings than the shape has, or for one whose number of tips or siblings
+    /// differs from the set's.
     pub fn opened(
         &self,
         exec: Exec<'_>,
@@ -115,7 +115,7 @@ impl LeanChains {
         self.witness_of(exec, slot, message, openings)
     }
 
-    /// The root that each opening leads to: it must be its own.
+    /// The root that each opening leads to, which must be its own.
     ///
     /// # Errors
     /// See [`LeanChains::opened`].
@@ -130,7 +130,7 @@ impl LeanChains {
         self.roots_of(exec, slot, message, openings)
     }
 
-    /// One group whose cells are changed as they are filled; what depends on them follows.
+    /// One group whose cells are changed as they are filled; everything that depends on them follows.
     #[cfg(test)]
     pub(crate) fn lying_group(
         &self,

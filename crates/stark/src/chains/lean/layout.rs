@@ -1,4 +1,4 @@
-//! Where everything of an opening lies: cells, rows, bus positions, tables.
+//! Layout of an opening: cells, rows, bus positions, tables.
 
 use super::values::{
     ENCODING_TWEAK_AT, LAST, LEAF_TWEAK_AT, LEVEL_VALUES, LEVELS_AT, LeanParameters, MESSAGE_AT,
@@ -13,14 +13,14 @@ use crate::relation::{
     Entry, Form, ROW_CUBES, Relation, Row, Table, Tuple, UNIT_ROWS, WIDE_ROW_CUBES, Wire,
 };
 
-/// Columns of a chain row: digest, place, upper limb of the tweak, cubes.
+/// Number of columns of a chain row: digest, place, upper limb of the tweak, cubes.
 const CHAIN_COLUMNS: usize = DIGEST + 2 + ROW_CUBES;
-/// Columns of a tree row: left, right, cubes.
+/// Number of columns of a tree row: left, right, cubes.
 const NODE_COLUMNS: usize = 2 * DIGEST + WIDE_ROW_CUBES;
-/// Columns of a row of sponge or encoding: inputs, cubes.
+/// Number of columns of a sponge or encoding row: inputs, cubes.
 const SPONGE_COLUMNS: usize = WIDTH_24 + WIDE_ROW_CUBES;
 
-/// A relation of openings, and where its parts lie.
+/// A relation of openings, and the layout of its parts.
 #[derive(Clone, Debug)]
 pub struct LeanChains {
     parameters: LeanParameters,
@@ -45,7 +45,7 @@ impl LeanChains {
         } = parameters;
         assert!(chains.is_multiple_of(2) && levels <= 32);
         let units = |rows: usize| rows.div_ceil(UNIT_ROWS) * UNIT_ROWS;
-        // The encoding's row comes behind the sponge's.
+        // The encoding's row comes after the sponge's.
         let sponge = parameters.blocks() + 1;
         let node_row = UNIT_ROWS << shape.places_log2;
         let at = OpeningLayout::new(&Sizes {
@@ -101,7 +101,7 @@ impl LeanChains {
         self.at.sponge(x, self.parameters.blocks())
     }
 
-    /// The cell of end x of a chain: an input of the sponge.
+    /// The cell of element x of a chain's end: an input of the sponge.
     pub(crate) fn end(&self, chain: usize, x: usize) -> usize {
         let element = PARAMETER + 2 + DIGEST * chain + x;
         self.at.sponge(CAPACITY + element % RATE, element / RATE)
@@ -111,13 +111,13 @@ impl LeanChains {
         self.at.digit(self.parameters.chains + i)
     }
 
-    /// Which public value the upper limb of the tweak at a position of a chain is.
+    /// Index of the public value that is the upper limb of the tweak at a position of a chain.
     pub(crate) fn upper_limb(&self, chain: usize, position: usize) -> usize {
         let first = LEVELS_AT + LEVEL_VALUES * self.parameters.levels;
         first + LAST as usize * chain + position
     }
 
-    /// The digits of a limb, with what multiplies them: those of chains, then tails.
+    /// The digits of a limb with their factors: those of chains, then tails.
     pub(crate) fn digits_of(&self, limb: usize) -> impl Iterator<Item = (usize, u32)> {
         let (first, chains) = (LIMB_DIGITS * limb, self.parameters.chains);
         let end = first + LIMB_DIGITS;
@@ -130,7 +130,7 @@ impl LeanChains {
             .map(move |(cell, i)| (cell, 1 << (3 * (i - first))))
     }
 
-    /// The node that the path passes at a level: left or right by the slot's bit.
+    /// The node on the path at a level: left or right by the slot's bit.
     fn current(&self, level: usize, x: usize) -> Form {
         let bit = LEVELS_AT + LEVEL_VALUES * level + 2;
         let [left, right] = [x, DIGEST + x].map(|column| Form::cell(self.at.node(column, level)));
@@ -143,7 +143,7 @@ impl LeanChains {
         (0..PARAMETER).map(cell).collect()
     }
 
-    /// Puts in a row; inputs are filled up with zeros.
+    /// Adds a row; inputs are padded with zeros.
     fn add_row(
         &mut self,
         row: usize,
@@ -205,7 +205,7 @@ impl LeanChains {
         });
     }
 
-    /// What row k of the sponge permutes: the capacity, then parameter, tweak and ends.
+    /// The inputs of row k of the sponge: the capacity, then parameter, tweak and ends.
     fn sponge_inputs(&self, k: usize) -> Vec<Form> {
         let head = PARAMETER + 2;
         let length = head + DIGEST * self.parameters.chains;

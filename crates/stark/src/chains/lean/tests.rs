@@ -1,4 +1,4 @@
-//! Openings made up for tests: their keys need no key generation.
+//! Openings constructed for tests; their keys need no key generation.
 
 use alphorn_exec::{Backend, Exec};
 
@@ -11,7 +11,7 @@ use crate::relation::{Entry, Form, Shape};
 use crate::statement::{Statement, registry_digest};
 use crate::test_random::Random;
 
-/// Four chains, two levels, four instances a group, at most two groups.
+/// Four chains, two levels, four instances per group, at most two groups.
 pub(crate) const MINI: LeanParameters = LeanParameters {
     id: 2,
     chains: 4,
@@ -37,7 +37,7 @@ pub(crate) fn exec() -> Exec<'static> {
 
 pub(crate) const SPOKEN: [Fp; MESSAGE] = [Fp::new(12); MESSAGE];
 
-/// What the encoding's row says: the limbs of the code, of one opening.
+/// The limbs of the code that the encoding's row computes for one opening.
 fn limbs_of(chains: &LeanChains, slot: u32, opening: &LeanOpening) -> Vec<u32> {
     let publics = chains.publics(slot, &SPOKEN);
     let row = chains.at.sponge_row(chains.parameters().blocks());
@@ -54,7 +54,7 @@ fn limbs_of(chains: &LeanChains, slot: u32, opening: &LeanOpening) -> Vec<u32> {
     state[0][..limbs].iter().map(|x| x.canonical()).collect()
 }
 
-/// A random opening whose digits ask for `steps` steps, with the root that it leads to.
+/// A random opening whose digits require `steps` steps, with the root that it leads to.
 pub(crate) fn opening(chains: &LeanChains, slot: u32, index: usize, steps: usize) -> LeanOpening {
     let mut random = Random::new(70 + index as u64);
     let parameters = chains.parameters();
@@ -81,7 +81,7 @@ pub(crate) fn opening(chains: &LeanChains, slot: u32, index: usize, steps: usize
     opening
 }
 
-/// Openings, their registry with a key more, and the statement that all of them are there.
+/// Openings, their registry with one additional key, and the statement that all of them are present.
 #[derive(Clone)]
 pub(crate) struct Example {
     pub(crate) chains: LeanChains,
@@ -127,7 +127,7 @@ impl Example {
     }
 }
 
-/// Slots whose upper limb grows within a chain of the first, middle or no places.
+/// Slots whose upper limb grows within a chain at the first, at middle or at no places.
 const SLOTS: [u32; 5] = [0, 3, 127 * 700, 127 * 66_000, u32::MAX];
 
 #[test]
@@ -190,7 +190,7 @@ fn the_production_set_has_the_layout_of_the_specification() {
     assert_eq!(test.relation().groups_max(), 24);
 }
 
-/// The cells that no part of a relation reads.
+/// Number of cells that no part of a relation reads.
 pub(crate) fn unread(chains: &LeanChains) -> usize {
     let relation = chains.relation();
     let mut read = vec![false; relation.cells];
@@ -210,7 +210,7 @@ pub(crate) fn unread(chains: &LeanChains) -> usize {
     read.iter().filter(|read| !**read).count()
 }
 
-/// No two parts share a cell: as many cells are read as all parts together have.
+/// No two parts share a cell: the number of cells read is the total over all parts.
 #[test]
 fn cells_that_nobody_reads_are_the_spare_ones() {
     let chains = LeanChains::new(LeanParameters::PROD);

@@ -1,4 +1,4 @@
-//! The sets, and what of a statement is public: tweaks, message, bits of the slot.
+//! The sets, and the public part of a statement: tweaks, message, bits of the slot.
 
 use alphorn_exec::Backend;
 
@@ -12,13 +12,13 @@ use crate::relation::{Relation, Shape};
 /// The numbers of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeanParameters {
-    /// Tells sets apart in the transcript.
+    /// Distinguishes sets in the transcript.
     pub(crate) id: u32,
-    /// v: chains, an even number.
+    /// v, the number of chains: an even number.
     pub(crate) chains: usize,
-    /// Chain steps of an opening: 7·v less the target sum of the digits.
+    /// Number of chain steps in an opening: 7·v minus the target sum of the digits.
     pub(crate) steps: usize,
-    /// Levels of the tree, up to 32.
+    /// Number of levels of the tree, up to 32.
     pub(crate) levels: usize,
     /// Sizes of the cubes.
     pub(crate) shape: Shape,
@@ -37,7 +37,7 @@ impl LeanParameters {
         },
     };
 
-    /// The test set: 4 chains, target sum 6, 256 slots. It protects nothing.
+    /// The test set: 4 chains, target sum 6, 256 slots. It provides no security.
     pub const TEST: LeanParameters = LeanParameters {
         id: 2,
         chains: 4,
@@ -49,17 +49,17 @@ impl LeanParameters {
         },
     };
 
-    /// Limbs of the encoding that have digits of chains.
+    /// Number of limbs of the encoding that hold digits of chains.
     pub(crate) fn limbs(&self) -> usize {
         self.chains.div_ceil(LIMB_DIGITS)
     }
 
-    /// Pairs of digits that no chain has.
+    /// Number of pairs of digits that belong to no chain.
     pub(crate) fn tails(&self) -> usize {
         (self.limbs() * LIMB_DIGITS - self.chains) / 2
     }
 
-    /// Blocks of the leaf's sponge.
+    /// Number of blocks of the leaf's sponge.
     pub(crate) fn blocks(&self) -> usize {
         (PARAMETER + 2 + DIGEST * self.chains).div_ceil(RATE)
     }
@@ -75,10 +75,10 @@ pub(super) const MESSAGE_AT: usize = 1;
 pub(super) const LEAF_TWEAK_AT: usize = MESSAGE_AT + MESSAGE;
 pub(super) const ENCODING_TWEAK_AT: usize = LEAF_TWEAK_AT + 2;
 pub(super) const LEVELS_AT: usize = ENCODING_TWEAK_AT + 2;
-/// Public values of a level: its tweak and its bit of the slot.
+/// Number of public values of a level: its tweak and its bit of the slot.
 pub(super) const LEVEL_VALUES: usize = 3;
 
-/// Digits of base p of an integer, the lowest first; the integer has no more.
+/// Digits of an integer in base p, the lowest first; the integer has at most `N`.
 fn limbs<const N: usize>(mut value: u128) -> [Fp; N] {
     std::array::from_fn(|_| {
         let digit = Fp::new((value % u128::from(P)) as u32);
@@ -87,7 +87,7 @@ fn limbs<const N: usize>(mut value: u128) -> [Fp; N] {
     })
 }
 
-/// The tweak of a chain step that begins at a place.
+/// The tweak of a chain step that starts at a place.
 fn chain_tweak(slot: u32, place: u32) -> [Fp; 2] {
     limbs((u128::from(slot) << 24) + (u128::from(place + 1) << 8))
 }

@@ -1,8 +1,8 @@
 //! Sixteen elements in a vector of 512 bits, with the 52-bit multiply-add.
 //!
-//! Products of 32-bit words go by `vpmuludq` on even and odd positions. Sums of products use the
-//! 52-bit multiply-add of AVX-512-IFMA: it adds the low or the high part of a product to 64-bit
-//! words in one instruction, and 48 parts cannot overflow.
+//! Products of 32-bit words use `vpmuludq` on even and odd positions. Sums of products use the 52-bit multiply-add
+//! of AVX-512-IFMA: it adds the low or the high part of a product to 64-bit words in one instruction, and 48 parts
+//! cannot overflow.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -15,7 +15,7 @@ use crate::kernel::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed, Pass};
 /// See [`crate::kernel::Dispatch::run`].
 #[inline]
 pub(in crate::kernel) fn run<W: Pass>(_: Avx512Ifma, pass: W) -> W::Output {
-    // SAFETY: the witness shows that this processor has all that the callee is compiled for.
+    // SAFETY: the witness shows that this processor has everything the callee is compiled for.
     unsafe { enter(pass) }
 }
 
@@ -26,8 +26,8 @@ fn enter<W: Pass>(pass: W) -> W::Output {
 
 /// Sixteen words in Montgomery form, each below p.
 ///
-/// The type is private to this file, and only [`run`] names it: so its methods run on
-/// CPUs that have the instructions.
+/// The type is private to this file and only [`run`] names it, so its methods run only on CPUs that have the
+/// instructions.
 #[derive(Clone, Copy)]
 struct Lanes(__m512i);
 
@@ -49,15 +49,13 @@ struct Halves([__m512i; 2]);
 
 #[inline(always)]
 fn splat32(value: u32) -> __m512i {
-    // SAFETY: `_mm512_set1_epi32` touches no memory, and only code that has its instruction comes
-    // here.
+    // SAFETY: `_mm512_set1_epi32` touches no memory, and only code that has its instruction gets here.
     unsafe { _mm512_set1_epi32(value as i32) }
 }
 
 #[inline(always)]
 fn splat64(value: i64) -> __m512i {
-    // SAFETY: `_mm512_set1_epi64` touches no memory, and only code that has its instruction comes
-    // here.
+    // SAFETY: `_mm512_set1_epi64` touches no memory, and only code that has its instruction gets here.
     unsafe { _mm512_set1_epi64(value) }
 }
 
@@ -80,12 +78,11 @@ fn join_high(even: __m512i, odd: __m512i) -> __m512i {
 /// The words / 2^32 mod p, for words below p·2^32 at even and odd positions.
 #[inline(always)]
 fn montgomery(even: __m512i, odd: __m512i) -> __m512i {
-    // SAFETY: all of it touches no memory, and its operands come from code that has its
-    // instructions.
+    // SAFETY: nothing here touches memory, and the operands come from code that has the instructions.
     unsafe {
         let (inverse, p, zero) = (splat64(P_INVERSE as i64), splat32(P), splat64(0));
-        // Only the low 32 bits of the quotients count. From a plain product the compiler would
-        // make a 64-bit one, which takes three instructions for one.
+        // Only the low 32 bits of the quotients count. The compiler would turn a plain product into a 64-bit one,
+        // which takes three instructions instead of one.
         let q_even = _mm512_mul_epu32(_mm512_madd52lo_epu64(zero, even, inverse), p);
         let q_odd = _mm512_mul_epu32(_mm512_madd52lo_epu64(zero, odd, inverse), p);
         let high = join_high(even, odd);
@@ -96,7 +93,7 @@ fn montgomery(even: __m512i, odd: __m512i) -> __m512i {
     }
 }
 
-/// A value below 2p made one below p.
+/// Reduces a value below 2p to one below p.
 #[inline(always)]
 fn correct(value: __m512i) -> __m512i {
     // SAFETY: `_mm512_min_epu32` and `_mm512_sub_epi32` touch no memory, and their operands come
@@ -116,16 +113,16 @@ impl Packed for Lanes {
     #[inline(always)]
     fn load(values: &[Fp]) -> Self {
         let values: &[Fp] = &values[..Self::LANES];
-        // SAFETY: sixteen elements are there, each a transparent 32-bit word. AVX-512 is there:
-        // only code compiled for it names this type.
+        // SAFETY: sixteen elements are present, each a transparent 32-bit word. AVX-512 is available: only code
+        // compiled for it names this type.
         Lanes(unsafe { _mm512_loadu_si512(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [Fp]) {
         let values: &mut [Fp] = &mut values[..Self::LANES];
-        // SAFETY: there is room for sixteen elements, each a transparent 32-bit word, and all words
-        // are below p. AVX-512 is there: only code compiled for it names this type.
+        // SAFETY: there is room for sixteen elements, each a transparent 32-bit word, and all words are below p.
+        // AVX-512 is available: only code compiled for it names this type.
         unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), self.0) }
     }
 
@@ -138,8 +135,7 @@ impl Packed for Lanes {
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: all of it touches no memory, and its operands come from code that has its
-        // instructions.
+        // SAFETY: nothing here touches memory, and the operands come from code that has the instructions.
         unsafe {
             let difference = _mm512_sub_epi32(self.0, other.0);
             let wrapped = _mm512_add_epi32(difference, splat32(P));
@@ -159,13 +155,12 @@ impl Packed for Lanes {
         }
     }
 
-    /// Both reductions stay within words of even and odd positions. The first leaves a number between
-    /// −p and p, so the second product has a sign, and so has what is taken from it: at most
-    /// (p² + 2^31·p)/2^32 is left on either side, which is below p.
+    /// Both reductions stay within words of even and odd positions. The first leaves a number between −p and p, so
+    /// the second product is signed, and so is what is subtracted from it: at most (p² + 2^31·p)/2^32 is left on
+    /// either side, which is below p.
     #[inline(always)]
     fn cube(self) -> Self {
-        // SAFETY: all of it touches no memory, and its operands come from code that has its
-        // instructions.
+        // SAFETY: nothing here touches memory, and the operands come from code that has the instructions.
         unsafe {
             let (inverse, p) = (splat64(P_INVERSE as i64), splat32(P));
             let mut cubes = [self.0, _mm512_srli_epi64::<32>(self.0)];
@@ -189,8 +184,7 @@ impl Packed for Lanes {
 
     #[inline(always)]
     fn over<const N: u32>(self) -> Self {
-        // SAFETY: all of it touches no memory, and its operands come from code that has its
-        // instructions.
+        // SAFETY: nothing here touches memory, and the operands come from code that has the instructions.
         unsafe {
             let low = _mm512_sllv_epi32(self.0, splat32(32 - N));
             // 127·2^(24 − N)·low, which is below p.
@@ -232,13 +226,13 @@ impl Packed for Lanes {
                 }
             }
         }
-        // Loops, not closures: what a closure is called from may lack the instruction set.
+        // Loops, not closures: the function that calls a closure may lack the instruction set.
         let mut out = [Lanes(splat64(0)); M];
         for m in 0..M {
             for h in 0..2 {
                 // Low parts sum up to 48·2^52, high parts to 48·2^10, times 2^52 mod p below 2^47.
-                // SAFETY: `_mm512_madd52lo_epu64` touches no memory, and its operands come from
-                // code that has its instruction.
+                // SAFETY: `_mm512_madd52lo_epu64` touches no memory, and its operands come from code that has its
+                // instruction.
                 low[m][h] =
                     unsafe { _mm512_madd52lo_epu64(low[m][h], high[m][h], splat64(FOLD_52)) };
             }
@@ -252,10 +246,9 @@ impl Packed for Lanes {
         const { assert!(N <= PRODUCTS_MAX) };
         let mut sums = [splat64(0); 2];
         for (h, sum) in sums.iter_mut().enumerate() {
-            // Two products stay below p·2^32, what a reduction takes: 2·(p − 1)² < p·2^32. Four
-            // stay below 2·p·2^32 < 2^64, and so does one more after a correction.
-            // SAFETY: all of it touches no memory, and its operands come from code that has its
-            // instructions.
+            // Two products stay below p·2^32, the limit of a reduction: 2·(p − 1)² < p·2^32. Four stay below
+            // 2·p·2^32 < 2^64, and so does one more after a correction.
+            // SAFETY: nothing here touches memory, and the operands come from code that has the instructions.
             unsafe {
                 let modulus = splat64((u64::from(P) << 32) as i64);
                 for i in 0..N {
@@ -293,8 +286,8 @@ impl Packed for Lanes {
         out
     }
 
-    /// With s = x_low + x_high and d = x_low − x_high the sum of the halves of the result is
-    /// (A + B)·s, their difference (A − B)·d: half of the multiply-adds, which one port does.
+    /// With s = x_low + x_high and d = x_low − x_high the sum of the halves of the result is (A + B)·s, and their
+    /// difference is (A − B)·d: half of the multiply-adds, which run on a single port.
     ///
     /// All integers are exact up to multiples of 2p, which are added where a difference could be
     /// negative; so a sum that is halved stays even. Bounds: s < 2p, d < 3p, entries of A − B plus
@@ -307,8 +300,7 @@ impl Packed for Lanes {
         for (h, out) in halves.iter_mut().enumerate() {
             let mut sums = [splat64(0); HALF];
             let mut differences = [splat64(0); HALF];
-            // SAFETY: all of it touches no memory, and its operands come from code that has its
-            // instructions.
+            // SAFETY: nothing here touches memory, and the operands come from code that has the instructions.
             unsafe {
                 let mut shifted = splat64(0);
                 for j in 0..HALF {
@@ -352,11 +344,10 @@ impl Packed for Lanes {
     }
 }
 
-/// Words below 2^52 reduced below 2p: the quotient is at most one too small.
+/// Reduces words below 2^52 to below 2p: the quotient is at most one too small.
 #[inline(always)]
 fn barrett(word: __m512i) -> __m512i {
-    // SAFETY: all of it touches no memory, and its operands come from code that has its
-    // instructions.
+    // SAFETY: nothing here touches memory, and the operands come from code that has the instructions.
     unsafe {
         let q = _mm512_madd52hi_epu64(splat64(0), word, splat64(BARRETT));
         _mm512_sub_epi64(word, _mm512_mul_epu32(q, splat64(P as i64)))

@@ -16,12 +16,12 @@ pub(super) use ifma::run as run_ifma;
 /// See [`super::Dispatch::run`].
 #[inline]
 pub(super) fn run<W: Pass>(_: Avx512Dq, pass: W) -> W::Output {
-    // SAFETY: the witness shows that this processor has all that the callee is compiled for.
+    // SAFETY: the witness shows that this processor has everything the callee is compiled for.
     unsafe { enter(pass) }
 }
 
-/// Without DQ: from a product of which only the low words count, the compiler would make a 64-bit one,
-/// which takes three instructions for one.
+/// Without DQ: the compiler would turn a product of which only the low words count into a 64-bit one, which takes
+/// three instructions instead of one.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn enter<W: Pass>(pass: W) -> W::Output {
     pass.run::<Lanes<Sixteen>>()
@@ -29,8 +29,8 @@ fn enter<W: Pass>(pass: W) -> W::Output {
 
 /// Sixteen words.
 ///
-/// The type is private to this file, and only [`run`] names it: so its methods run on CPUs
-/// that have the instructions.
+/// The type is private to this file and only [`run`] names it, so its methods run only on CPUs that have the
+/// instructions.
 #[derive(Clone, Copy)]
 struct Sixteen(__m512i);
 
@@ -40,7 +40,7 @@ const ODD: __mmask16 = 0xaaaa;
 /// The even positions of 32-bit words.
 const EVEN: __mmask16 = 0x5555;
 
-/// A method that is one instruction, or a few, without memory.
+/// A method that is one instruction, or a few, without memory access.
 macro_rules! instructions {
     ($(fn $name:ident($($operand:ident: $type:ty),*) $body:block)*) => {
         $(#[inline(always)]
@@ -58,16 +58,16 @@ impl Words for Sixteen {
     #[inline(always)]
     fn load(values: &[Fp]) -> Self {
         let values: &[Fp] = &values[..Self::LANES];
-        // SAFETY: so many elements are there, each a transparent 32-bit word. The instructions are
-        // there: only code compiled for them names this type.
+        // SAFETY: this many elements are present, each a transparent 32-bit word. The instructions are available:
+        // only code compiled for them names this type.
         Sixteen(unsafe { _mm512_loadu_si512(values.as_ptr().cast()) })
     }
 
     #[inline(always)]
     fn store(self, values: &mut [Fp]) {
         let values: &mut [Fp] = &mut values[..Self::LANES];
-        // SAFETY: there is room for so many elements, each a transparent 32-bit word, and all words
-        // are below p. The instructions are there: only code compiled for them names this type.
+        // SAFETY: there is room for this many elements, each a transparent 32-bit word, and all words are below p.
+        // The instructions are available: only code compiled for them names this type.
         unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), self.0) }
     }
 

@@ -1,10 +1,10 @@
-//! What binds the cells and the inputs of the circuits.
+//! The cells and the inputs of the circuits are bound.
 
 use super::*;
 use crate::circuit::{Circuit, Recorder};
 use crate::merge::child::record;
 
-/// No cell of the circuits is free: a change of any one violates a row, or enters a permutation.
+/// No cell of the circuits is free: changing any one violates a row, or enters a permutation.
 #[test]
 fn no_cell_of_a_child_is_free() {
     let setup = &*SETUP;
@@ -52,7 +52,7 @@ impl Setup {
             for entry in rows.inputs.iter().chain(&rows.outputs) {
                 bound[entry.cell as usize] = true;
             }
-            // For each cell and row what the cell adds to A, B and C.
+            // The contribution of each cell to A, B and C in each row.
             let mut added: Vec<(u32, u32, usize, Ext)> = Vec::new();
             for (k, matrix) in rows.products.iter().enumerate() {
                 let entries = matrix.iter().filter(|entry| !bound[entry.cell as usize]);
@@ -81,15 +81,15 @@ impl Setup {
         }
     }
 
-    /// What a circuit says to what it is told about a proof.
+    /// The verdict of a circuit on a proof and hints.
     fn recorded(&self, elements: &[Fp], hints: &Hints) -> Result<(), VerifyError> {
         let circuit = Circuit::running();
         let setting = setting(self.merges.relation());
         record(Recorder::new(&circuit, elements), &setting, hints)
     }
 
-    /// Each input, and each value of what is listed, is bound in these uses of circuits: with another value, and
-    /// all else honest, they refuse. The exceptions are those that the use names.
+    /// Each input, and each listed value, is bound in these uses of circuits: with another value, and everything
+    /// else honest, the circuit rejects. The exceptions are those named by the use.
     pub(super) fn assert_bound(&self, uses: &[Use]) {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -120,14 +120,14 @@ impl Setup {
     }
 }
 
-/// A use of a circuit: of which child, and which inputs it does not look at, with what says the same.
+/// A use of a circuit: for which child, and which inputs it ignores, with the reason.
 pub(super) struct Use {
     pub(super) name: &'static str,
     pub(super) child: Verified,
     pub(super) free: Vec<(Range<usize>, &'static str)>,
 }
 
-/// All inputs in order, and what is listed.
+/// All inputs in order, and the listed values.
 fn values(hints: &mut Hints) -> Vec<&mut Fp> {
     let mut values: Vec<&mut Fp> = hints.inputs.iter_mut().collect();
     if let Header::Bundled(bundled) = &mut hints.header {
@@ -138,7 +138,7 @@ fn values(hints: &mut Hints) -> Vec<&mut Fp> {
     values
 }
 
-/// What a leaf does not look at, below a merge or, where the digest of its bitfield is bound, below a bundle.
+/// The inputs that a leaf ignores, below a merge or, if the digest of its bitfield is bound, below a bundle.
 pub(super) fn free_of_leaf(at: Dimensions) -> Vec<(Range<usize>, &'static str)> {
     vec![
         (
@@ -156,19 +156,19 @@ pub(super) fn free_of_leaf(at: Dimensions) -> Vec<(Range<usize>, &'static str)> 
     ]
 }
 
-/// What is free below a merge: the digest of the bitfield.
+/// The input that is free below a merge: the digest of the bitfield.
 pub(super) fn free_below_merge(at: Dimensions) -> (Range<usize>, &'static str) {
     let why = "not bound here: the parent binds the words by the columns of bits";
     (at.bitfield()..at.end(), why)
 }
 
-/// What is free below a bundle: whether the digest is bound may be no but is yes, since the bundle states it.
+/// The input that is free below a bundle: the flag for a bound digest may be 0 but is 1, since the bundle states it.
 pub(super) fn free_below_bundle(at: Dimensions) -> (Range<usize>, &'static str) {
     let why = "0 binds nothing, and the parent's claim on inputs says that it is 1";
     (at.bound()..at.bound() + 1, why)
 }
 
-/// What is free where a bundle is proved as a whole.
+/// The inputs that are free if a bundle is proved as a whole.
 pub(super) fn free_of_whole(at: Dimensions) -> Vec<(Range<usize>, &'static str)> {
     let why = "a bundle is stated by its digest in place of the message: the parent sets all else to zero";
     vec![

@@ -1,4 +1,4 @@
-//! Bundles of small proofs: split, merged again, and lied about.
+//! Bundles of small proofs: split, merged again, and forged.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ pub(super) struct Part {
     pub(super) registry: Registry,
 }
 
-/// Four members in one slot, two of another registry in the next, and all six of the first slot again.
+/// Four members in one slot, two of another registry in the next slot, and all six of the first slot again.
 pub(super) struct Bundle {
     pub(super) parts: [Part; 3],
     /// The proof of the second entry.
@@ -152,7 +152,7 @@ fn a_bundle_is_split_and_merged_again() {
         if kept > 0 {
             continue;
         }
-        // What was split is a proof like others: merged with one that overlaps it.
+        // The result of a split is a proof like others, and merges with an overlapping one.
         let all = setup.statement(0..6, 4);
         let children = [
             merge_child(&proof, &statement),
@@ -161,7 +161,7 @@ fn a_bundle_is_split_and_merged_again() {
         let again = setup.prove(&all, &children).unwrap();
         assert_eq!(setup.verify(&all, &again), Ok(()));
     }
-    // One merge can keep an entry and take others in.
+    // One merge can keep an entry and include other proofs.
     let all = setup.statement(0..6, 3);
     let children = [bundle.child(&entries, 0), leaf_child(&setup.leaves[1])];
     let proof = setup.prove(&all, &children).unwrap();
@@ -209,7 +209,7 @@ fn a_bundle_is_of_its_entries_only() {
         other.level = level;
         assert!(bundle.verify(&other).is_err(), "level {level}");
     }
-    // A key of one entry's registry is another.
+    // A key of one entry's registry is different.
     for part in 0..3 {
         let mut other = parts();
         let size = other[part].registry.size();
@@ -221,7 +221,7 @@ fn a_bundle_is_of_its_entries_only() {
     }
 }
 
-/// A merge keeps an entry that the bundle has, and says of it what the bundle says.
+/// A merge keeps an entry that the bundle has, and states it as the bundle does.
 #[test]
 fn what_is_split_is_the_entry_that_is_kept() {
     let (setup, bundle) = (&*SETUP, &*BUNDLE);
@@ -233,7 +233,7 @@ fn what_is_split_is_the_entry_that_is_kept() {
             other => panic!("{other:?}"),
         }
     };
-    // The statement of one entry, and another one kept.
+    // The statement of one entry, while another one is kept.
     let wrong = Child {
         bitfield: &bundle.parts[0].statement.bitfield,
         ..bundle.child(&entries, 2)
@@ -255,7 +255,7 @@ fn what_is_split_is_the_entry_that_is_kept() {
         matches!(proof, Err(ProveError::Child { child: 0, .. })),
         "{proof:?}"
     );
-    // Entries of which the one that is not kept is another.
+    // A list in which the entry that is not kept is different.
     let mut others = bundle.entries();
     others[1] = Item::Entry(&moved);
     let (_, proof) = bundle.parts[0].split(3, bundle.child(&others, 0));
@@ -263,7 +263,7 @@ fn what_is_split_is_the_entry_that_is_kept() {
         matches!(proof, Err(ProveError::Child { child: 0, .. })),
         "{proof:?}"
     );
-    // No entry, and a level that is not above the bundle's.
+    // An entry that does not exist, and a level that is not above the bundle's.
     let (_, proof) = bundle.parts[0].split(
         3,
         Child {
@@ -292,9 +292,9 @@ fn what_is_split_is_the_entry_that_is_kept() {
     assert!(setup.merges.bundle_from_bytes(preset, &bytes).is_err());
 }
 
-/// An attacker's key in the place of a member's: the circuits accept the proof, as they do not see the
-/// registry, and what is left of it is false, in the bundle and in what keeps the entry. It spoils no
-/// other entry, and no other entry repairs it.
+/// An attacker's key in place of a member's: the circuits accept the proof, since they do not see the registry,
+/// but the remaining registry claim is false, both in the bundle and in the merge that keeps the entry. It does
+/// not spoil any other entry, and no other entry repairs it.
 #[test]
 fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     let bundle = &*BUNDLE;
@@ -322,7 +322,7 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     let children = [ChildProof::Leaf(&proof), ChildProof::Leaf(&bundle.second.0)];
     let made = prove(1, &entries, &children).unwrap();
     assert_eq!(verify_on(&parts, &made), Err(VerifyError::Registry));
-    // A prover that reduces with the false registry, and one that takes the true one.
+    // A prover that reduces with the false registry, and one that uses the true one.
     let own = Part {
         statement: parts[0].statement.clone(),
         registry: forged.registry.clone(),
@@ -350,7 +350,7 @@ fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
     }
 }
 
-/// A bundle that says bits of its own, and one whose children's bits are no bits.
+/// A bundle that states bits of its own, and one whose children's bits are not boolean.
 #[test]
 fn a_bundle_has_no_bits_of_its_own() {
     let bundle = &*BUNDLE;
@@ -392,9 +392,9 @@ fn a_bundle_has_no_bits_of_its_own() {
     assert_eq!(lied(&other, &none), Err(VerifyError::Weights));
 }
 
-/// A prover that states one thing of a child and proves another. What is stated enters the transcript either
-/// way, so changing a statement under an honest proof shows nothing: here the prover hashes the lie, and
-/// only the claim on the inputs of the child's circuit stands in its way.
+/// A prover that states one thing of a child and proves another. What is stated enters the transcript either way,
+/// so changing a statement under an honest proof shows nothing. Here the prover hashes the lie, and only the claim
+/// on the inputs of the child's circuit prevents it.
 #[test]
 fn an_entry_states_what_its_child_proves() {
     let (setup, bundle) = (&*SETUP, &*BUNDLE);
@@ -429,7 +429,7 @@ fn an_entry_states_what_its_child_proves() {
         |part| part.statement.registry[7] += Fp::ONE,
         |part| part.statement.committee += 1,
         |part| part.statement.bitfield[3] = false,
-        // Members that did not sign: four signatures would be those of all.
+        // Members that did not sign: four signatures would count for all.
         |part| part.statement.bitfield[4..6].fill(true),
     ];
     let refused = Err(VerifyError::Weights);
@@ -438,7 +438,7 @@ fn an_entry_states_what_its_child_proves() {
         lie(&mut parts[0]);
         let proof = forged(&parts);
         assert_eq!(verify_on(&parts, &proof), refused, "lie {i}");
-        // Nor is it an entry that can be kept, or a child of another bundle: the circuits see it too.
+        // It is not an entry that can be kept either, or a child of another bundle: the circuits detect it too.
         let entries = entries(&parts);
         let (_, split) = parts[0].split(3, child_of(&proof, &entries, 0));
         let split = split.map_err(|error| match error {
@@ -478,7 +478,7 @@ fn bundles_have_one_form_as_bytes() {
     for len in [0, 8, 12, bytes.len() - 1] {
         assert!(merges.bundle_from_bytes(preset, &bytes[..len]).is_err());
     }
-    // A merge of a bundle says so in its header, once.
+    // A merge of a bundle is marked as such in its header, in one way only.
     let entries = bundle.entries();
     let (_, split) = bundle.parts[1].split(3, bundle.child(&entries, 1));
     let split = split.unwrap();

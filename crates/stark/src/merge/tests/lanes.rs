@@ -1,4 +1,4 @@
-//! Matrices of lanes are those of all entries, written out.
+//! The matrices of lanes equal those of all entries, expanded.
 
 use super::*;
 use crate::merge::layout::MATRIX_LOG2;

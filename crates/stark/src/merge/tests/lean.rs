@@ -29,7 +29,7 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     )
 });
 
-/// Both leaves in a bundle, which lies in another one beside the merge.
+/// Both leaves in a bundle, which is in another bundle together with the merge.
 struct Bundles {
     statements: [Statement; 3],
     lower: BundleProof,
@@ -100,7 +100,7 @@ fn the_production_set_merges() {
     let bytes = setup.merges.to_bytes(preset, &proof);
     assert!(bytes.len() <= setup.merges.bytes_max(preset));
     assert_eq!(setup.merges.from_bytes(preset, &bytes), Ok(proof.clone()));
-    // Each part of the statement: the last element of the message is in a block of its own.
+    // Each part of the statement; the last element of the message is in a block of its own.
     let changes: [fn(&mut Statement); 5] = [
         |statement| statement.message[8] += Fp::ONE,
         |statement| statement.message[0] += Fp::ONE,
@@ -145,7 +145,7 @@ fn bundles_of_the_production_set_are_split() {
             let child = child_of(&bundles.proof, items, kept);
             let split = setup.prove(&statement, &[child]).unwrap();
             assert_eq!(setup.verify(&statement, &split), Ok(()), "entry {kept}");
-            // Another vote than the one that is listed.
+            // A different vote from the listed one.
             let mut other = statement.clone();
             other.message[8] += Fp::ONE;
             let refused = setup.prove(&other, &[child]);
@@ -192,7 +192,7 @@ fn no_cell_of_a_child_of_the_production_set_is_free() {
     setup.assert_no_free_cell(&prover.witnesses(&hints).unwrap());
 }
 
-/// The circuit of leaves refuses what their verifier refuses, and for the same reason.
+/// The circuit of leaves rejects what their verifier rejects, and for the same reason.
 #[test]
 fn the_circuit_agrees_with_the_verifier_on_mutated_leaves() {
     let setup = &*SETUP;

@@ -1,20 +1,20 @@
-//! Circuits and verifiers refuse the same.
+//! Circuits and verifiers reject the same inputs.
 
 use super::bundle::{BUNDLE, child_of, entries, verify_on};
 use super::nested::NESTED;
 use super::*;
 
-/// What a circuit says of a child of a merge, and what the child's own verifier does.
+/// The verdict of a circuit on a child of a merge, and that of the child's own verifier.
 type Said = [Result<(), VerifyError>; 2];
 
-/// What the circuit says to what it is told.
+/// The verdict of the circuit on its hints.
 fn witnessed(hints: &Verified) -> Result<(), VerifyError> {
     let setup = &*SETUP;
     let prover = setup.prover_of(&setup.statement(0..6, LEVEL_MAX), &[ChildKind::Leaf]);
     prover.witness(hints).map(|_| ())
 }
 
-/// What the circuit says to a child of a merge of the highest level.
+/// The verdict of the circuit on a child of a merge of the highest level.
 fn witnessed_child(child: Child<'_>) -> Result<(), VerifyError> {
     let setup = &*SETUP;
     let hints = setup
@@ -39,8 +39,8 @@ fn merge_said(proof: &MergeProof) -> Said {
     [circuit, SETUP.verify(&below, proof)]
 }
 
-/// The circuits refuse what the verifiers refuse, and for the same reason: what is changed is an element of a
-/// proof, or what stands beside the elements. The number of mutations is the environment's MUTATIONS, or few.
+/// The circuits reject what the verifiers reject, and for the same reason. Mutations change an element of a proof,
+/// or the data alongside the elements. Their number is the environment variable MUTATIONS, or a small default.
 #[test]
 fn circuits_and_verifiers_agree_on_mutated_proofs() {
     let setup = &*SETUP;
@@ -123,10 +123,10 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
         };
         refused += usize::from(circuit.is_err());
         match native {
-            // Values of registry, bitfield and wiring are outputs of a circuit: whoever has a root
-            // looks at them.
+            // Values of registry, bitfield and wiring are outputs of a circuit; the verifier of a root checks
+            // them.
             Err(VerifyError::Registry | VerifyError::Bitfield | VerifyError::Wiring) => {}
-            // Too long for what it says to be, which a circuit sees when it has read it.
+            // Too long for what it claims to be, which a circuit detects once it has read it.
             Err(VerifyError::Length { .. }) => assert!(circuit.is_err(), "mutation {i} at {index}"),
             native => assert_eq!(circuit, native, "mutation {i} at {index}"),
         }

@@ -1,4 +1,4 @@
-//! A bundle of bundles: verified, split however deep, and lied about.
+//! A bundle of bundles: verified, split at any depth, and forged.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use super::super::split::{Bundled, Kept};
 use super::bundle::{BUNDLE, Part, child_of, entries, prove, statements, verify_items};
 use super::*;
 
-/// Two leaves in a bundle, a leaf beside it, and a merge in a bundle of its own.
+/// Two leaves in a bundle, a leaf next to it, and a merge in a bundle of its own.
 pub(super) struct Nested {
     parts: [Part; 4],
     lower: [BundleProof; 2],
@@ -56,7 +56,7 @@ fn children(lower: &[BundleProof; 2]) -> [ChildProof<'_>; 3] {
     ]
 }
 
-/// Runs with what the bundle of these parts lists.
+/// Runs a function on the list of the bundle of these parts.
 pub(super) fn with_items<T>(parts: &[Part], run: impl FnOnce(&[Item<'_>]) -> T) -> T {
     let entries = statements(parts);
     let [first, beside, last] = ITEMS.map(|range| &entries[range]);
@@ -80,7 +80,7 @@ impl Nested {
         verify_on(&self.parts, proof)
     }
 
-    /// What the circuit of the first bundle in it is told as a whole.
+    /// The hints for the circuit of the first nested bundle as a whole.
     pub(super) fn whole(&self) -> Verified {
         self.with_items(|items| {
             let (merges, item) = (&SETUP.merges, &items[0]);
@@ -93,7 +93,7 @@ impl Nested {
         })
     }
 
-    /// What the circuit that keeps an entry is told.
+    /// The hints for the circuit that keeps an entry.
     pub(super) fn keeps(&self, proof: &BundleProof, kept: usize) -> Verified {
         let mut statement = self.parts[kept].statement.clone();
         statement.level = LEVELS[1] + 1;
@@ -105,7 +105,7 @@ impl Nested {
     }
 }
 
-/// What a circuit makes of what it is told.
+/// The verdict of a circuit on its hints.
 fn refused(hints: &Verified) -> Result<(), VerifyError> {
     let statement = SETUP.statement(0..6, LEVEL_MAX);
     let prover = SETUP.prover_of(&statement, &[ChildKind::Bundle]);
@@ -130,7 +130,7 @@ fn a_bundle_of_bundles_is_split_and_merged_again() {
     assert!(bytes.len() <= SETUP.merges.bundle_bytes_max(preset, CHILDREN_MAX, true));
     let decoded = setup.merges.bundle_from_bytes(preset, &bytes);
     assert_eq!(decoded, Ok(nested.proof.clone()));
-    // One split, whether the entry is in a bundle or beside it.
+    // A single split, whether the entry is in a nested bundle or next to it.
     for (kept, part) in nested.parts.iter().enumerate() {
         nested.with_items(|items| {
             let child = child_of(&nested.proof, items, kept);
@@ -172,7 +172,7 @@ fn a_bundle_of_bundles_is_of_its_entries_only() {
         change(&mut other);
         assert!(verify_on(&other, &nested.proof).is_err(), "change {i}");
     }
-    // A key of one entry's registry is another.
+    // A key of one entry's registry is different.
     for part in 0..4 {
         let mut other = nested.parts.clone();
         let size = other[part].registry.size();
@@ -182,7 +182,7 @@ fn a_bundle_of_bundles_is_of_its_entries_only() {
         let refused = verify_on(&other, &nested.proof);
         assert_eq!(refused, Err(VerifyError::Registry), "registry {part}");
     }
-    // The same entries in other bundles, and as a list without any.
+    // The same entries in other bundles, and as a list without bundles.
     let entries = statements(&nested.parts);
     let of = |items: &[Item<'_>]| verify_items(items, &nested.parts, &nested.proof);
     let moved = [
@@ -201,8 +201,8 @@ fn a_bundle_of_bundles_is_of_its_entries_only() {
     }
 }
 
-/// What is left of the registries of a bundle in it stands beside the proof: the digest in the proof is what
-/// binds it, also places where no entry is.
+/// The remaining registry claims of a nested bundle are stored next to the proof. The digest in the proof binds
+/// them, including positions without an entry.
 #[test]
 fn what_is_left_of_registries_is_bound() {
     let nested = &*NESTED;
@@ -227,14 +227,14 @@ fn what_is_left_of_registries_is_bound() {
         let refused = nested.verify(&other);
         assert_eq!(refused, Err(VerifyError::Left), "change {i}");
     }
-    // Nor does the circuit of the bundle take another list than what its children leave.
+    // The circuit of the bundle does not accept another list than the one its children leave either.
     let mut whole = nested.whole();
     assert_eq!(refused(&whole), Ok(()));
     bundled(&mut whole).left[18] += Ext::ONE;
     assert_eq!(refused(&whole), Err(VerifyError::Left));
 }
 
-/// Each demand of the circuit of bundles: as a whole, and where an entry is kept.
+/// Each check of the circuit of bundles: as a whole, and if an entry is kept.
 #[test]
 fn the_circuit_of_bundles_keeps_what_is_listed() {
     let nested = &*NESTED;
@@ -253,8 +253,8 @@ fn the_circuit_of_bundles_keeps_what_is_listed() {
     assert_eq!(refused(&deep), Ok(()));
     deep.hints.inputs[at.whole() - 1] = Fp::ONE;
     assert_eq!(refused(&deep), Err(VerifyError::Bundle));
-    // An entry: another one of the bundle, one that it does not have, another bundle, a place that no entry
-    // has, and the second place of what is no bundle.
+    // An entry: another one of the bundle, one that it does not have, another bundle, an index without an entry,
+    // and the second index of a child that is not a bundle.
     let kept = |kept: usize, change: &dyn Fn(&mut Kept)| {
         let mut hints = nested.keeps(&nested.proof, kept);
         change(&mut bundled(&mut hints).kept);
@@ -273,14 +273,14 @@ fn the_circuit_of_bundles_keeps_what_is_listed() {
         kept.entry = 1;
     });
     assert_eq!(place, Err(VerifyError::Flag));
-    // A bundle is listed by its message and nothing else.
+    // A bundle is listed by its message only.
     let mut hints = nested.keeps(&nested.proof, 0);
     bundled(&mut hints).listed[0].inputs[at.message().start - 1] += Fp::ONE;
     assert_eq!(refused(&hints), Err(VerifyError::Entry));
 }
 
-/// Whether a bundle is proved as a whole is for the proof above to say: a bundle has no child that keeps an
-/// entry, of which it would list another, and a merge none that is whole and says nothing of its bits.
+/// The proof above decides whether a bundle is proved as a whole: a bundle has no child that keeps an entry, since
+/// it would list another one, and a merge has none that is whole and states nothing about its bits.
 #[test]
 fn the_parent_says_whether_a_bundle_is_whole() {
     let (setup, nested) = (&*SETUP, &*NESTED);
@@ -319,7 +319,7 @@ fn the_parent_says_whether_a_bundle_is_whole() {
             witness[0].cells[input] = Fp::ONE;
         });
         assert!(refused.is_err(), "{refused:?}");
-        // No prover is asked for either.
+        // The prover rejects both as well.
         let refused = prove(LEVELS[1] + 1, &items[..1], &[children[0].proof]);
         assert!(
             matches!(refused, Err(ProveError::Capacity { .. })),
@@ -334,7 +334,7 @@ fn the_parent_says_whether_a_bundle_is_whole() {
             matches!(refused, Err(ProveError::Capacity { .. })),
             "{refused:?}"
         );
-        // A bundle of bundles in a bundle, and a bundle of another level than the one just below.
+        // A bundle of bundles in a bundle, and a bundle whose level is not the one just below.
         let entries = items[0].entries();
         let above = [ChildProof::Bundle(&nested.proof)];
         let refused = prove(LEVELS[1] + 1, &[Item::Bundle(entries)], &above);

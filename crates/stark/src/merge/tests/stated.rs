@@ -1,9 +1,9 @@
-//! What a statement is one of: the public values of its slot and message, a committee, a registry.
+//! The components that a statement must match: the public values of its slot and message, a committee, a registry.
 
 use super::bundle::{BUNDLE, entries, verify_items};
 use super::*;
 
-/// A prover whose public values are those of the slot before.
+/// A prover whose public values are those of the previous slot.
 #[derive(Debug)]
 struct SlotBefore;
 
@@ -17,7 +17,7 @@ impl Statements for SlotBefore {
     }
 }
 
-/// Openings of one slot, stated of the next: as a leaf, in a merge, and as the entry of a bundle.
+/// Openings of one slot, stated for the next: as a leaf, in a merge, and as the entry of a bundle.
 #[test]
 fn public_values_are_those_of_the_slot_that_is_stated() {
     let (setup, chains) = (&*SETUP, &EXAMPLE.chains);
@@ -63,7 +63,7 @@ fn public_values_are_those_of_the_slot_that_is_stated() {
     assert!(verify(&setup.merges).is_err());
 }
 
-/// A statement has its committee as a field element: the one that is p higher has the same digest.
+/// A statement holds its committee as a field element, so a committee p higher has the same digest.
 #[test]
 fn a_committee_is_below_p() {
     let (setup, bundle) = (&*SETUP, &*BUNDLE);
@@ -81,7 +81,7 @@ fn a_committee_is_below_p() {
     let listed = entries(&parts);
     let said = verify_items(&listed, &parts, &bundle.proof);
     assert_eq!(said, Err(refused));
-    // Nor is it one that a bundle lists of which another entry is kept.
+    // It is not accepted either in a bundle of which another entry is kept.
     let (_, split) = parts[0].split(3, bundle.child(&listed, 0));
     assert_eq!(split, Err(ProveError::Statement(refused)));
     let mut statement = setup.statement(0..4, 0);
@@ -92,7 +92,7 @@ fn a_committee_is_below_p() {
     assert_eq!(said, Err(refused));
 }
 
-/// A registry with fewer rows or elements of a row than the relation's is none of its registries.
+/// A registry with fewer rows, or fewer elements per row, than the relation's does not belong to the relation.
 #[test]
 fn a_registry_has_the_shape_of_the_relation() {
     let (setup, bundle) = (&*SETUP, &*BUNDLE);

@@ -1,8 +1,7 @@
 //! Provers that break one part of a relation, and relations that lack it.
 //!
-//! Each lie must be refused by the check it is meant for; and with the part removed from the
-//! relation the same lie must be accepted. The second half tests the tests: a lie that nothing
-//! would have accepted shows nothing.
+//! Each lie must be rejected by the check it is meant for, and with the part removed from the relation the same
+//! lie must be accepted. The second half tests the tests: a lie that would be rejected anyway shows nothing.
 
 use super::*;
 use crate::chains::cells::CellLie;
@@ -11,7 +10,7 @@ use crate::chains::{HALF, kind};
 use crate::claims::Column;
 use crate::relation::{Entry, Form, ROW_CUBES};
 
-/// What is wrong, in all the cells of one group of four instances.
+/// Changes to all the cells of one group of four instances.
 type Lies = Vec<CellLie>;
 
 fn lie(cell: usize, instance: usize, delta: Fp) -> CellLie {
@@ -27,7 +26,7 @@ fn honest() -> Example {
     Example::new(MINI, 4, SLOT)
 }
 
-/// The cells of a group that lies, whose roots follow from the lies; its keys are registered.
+/// The cells of a lying group, whose roots follow from the lies; its keys are registered.
 fn forged(example: &Example, lies: &[CellLie]) -> (Example, Vec<Fp>) {
     let chains = &example.chains;
     let mut openings = example.openings.clone();
@@ -45,7 +44,7 @@ fn forged(example: &Example, lies: &[CellLie]) -> (Example, Vec<Fp>) {
     (Example::of(chains.clone(), SLOT, openings), cells)
 }
 
-/// What the verifier says to a forgery.
+/// The verifier's verdict on a forgery.
 fn outcome(example: &Example, lies: &[CellLie]) -> Result<(), VerifyError> {
     let (example, cells) = forged(example, lies);
     let relation = example.chains.relation();
@@ -53,7 +52,7 @@ fn outcome(example: &Example, lies: &[CellLie]) -> Result<(), VerifyError> {
     said_to(relation, &public, cells)
 }
 
-/// The lie is refused with `error`, and accepted once `weaken` has removed what it breaks.
+/// Asserts that the lie is rejected with `error`, and accepted once `weaken` has removed what it breaks.
 fn needs(example: &Example, lies: &Lies, error: VerifyError, weaken: impl Fn(&mut Chains)) {
     assert_eq!(outcome(example, lies), Err(error));
     let mut weak = example.clone();
@@ -74,7 +73,7 @@ fn each_wire_is_needed() {
     let publics = chains.publics(SLOT, &MESSAGE);
     let encode = chains.at.sponge_row(chains.last_sponge() + 1);
     for (index, wire) in chains.relation().wires.iter().enumerate() {
-        // The cell that the output flows into: of two, the one that the slot's bit chooses.
+        // The cell that the output flows into: of two, the one chosen by the slot's bit.
         let chosen = |public: Option<usize>| public.is_none_or(|i| publics[i] == Fp::ONE);
         let term = wire.form.0.iter().find(|term| chosen(term.public)).unwrap();
         let cell = term.cell.unwrap();
@@ -88,7 +87,7 @@ fn each_wire_is_needed() {
     }
 }
 
-/// A lie before the digits that leaves the number of steps what it must be.
+/// A lie before the digits that leaves the number of steps as required.
 fn before_digits(example: &Example, cell: usize, instance: usize) -> Lies {
     let chains = &example.chains;
     for delta in 1.. {
@@ -102,7 +101,7 @@ fn before_digits(example: &Example, cell: usize, instance: usize) -> Lies {
     Lies::new()
 }
 
-/// Removes the tuple that puts a cell alone on the bus.
+/// Removes the tuple that puts a single cell on the bus.
 fn remove_look_up(chains: &mut Chains, cell: usize) {
     let looks_up = |tuple: &crate::relation::Tuple| match &tuple.entries[..] {
         [Entry::Form(form)] => *form == Form::cell(cell),
@@ -122,7 +121,7 @@ fn each_digit_that_no_chain_uses_must_be_octal() {
     let digit = |i: usize, lane: usize| cells[chains.at.digit(i) * 4 + lane].canonical();
     let mut found = 0;
     for i in (MINI.chains..63).step_by(5).filter(|i| i % 8 < 7) {
-        // 8 more here and 1 less in the next digit is the same number.
+        // 8 more here and 1 less in the next digit represent the same number.
         let Some(lane) = (0..4).find(|lane| digit(i + 1, *lane) > 0) else {
             continue;
         };
@@ -139,7 +138,7 @@ fn each_digit_that_no_chain_uses_must_be_octal() {
     assert!(found > 8, "{found} digits");
 }
 
-/// 127·2^24 + 1 = 0: a quotient 127 greater and a number 1 greater are the same element.
+/// 127·2^24 + 1 = 0: a quotient greater by 127 and a number greater by 1 give the same element.
 #[test]
 fn each_quotient_must_be_below_127() {
     let example = honest();
@@ -172,7 +171,7 @@ fn each_component_of_a_chain_tuple_is_needed() {
     let chains = &example.chains;
     for t in (0..MINI.steps).step_by(3) {
         let x = t % HALF;
-        // Another digest, or another place, than the step before gave.
+        // A digest, or a place, that differs from the previous step's.
         let digest = vec![lie(chains.at.step(x, t), t % 4, Fp::ONE)];
         needs(&example, &digest, VerifyError::BusSum, |chains| {
             blind(chains, 2 + x)
@@ -184,7 +183,7 @@ fn each_component_of_a_chain_tuple_is_needed() {
     }
 }
 
-/// Two instances exchange the digests of one place.
+/// Two instances exchange the digests at one place.
 #[test]
 fn segments_of_two_openings_cannot_be_exchanged() {
     let example = honest();
@@ -222,7 +221,7 @@ fn another_sum_of_digits_is_refused() {
             Err(VerifyError::BusSum),
             "{steps} steps"
         );
-        // A relation with so many rows takes it.
+        // A relation with this many rows accepts it.
         let chains = Chains::new(Parameters { steps, ..MINI });
         let example = Example::of(chains, SLOT, example.openings);
         assert_eq!(outcome(&example, &[]), Ok(()), "{steps} steps");
@@ -263,21 +262,21 @@ fn every_cell_counts() {
         let mut changed = cells.clone();
         changed[cell * 4 + cell % 4] += Fp::ONE;
         let witness = Witness::new(relation, vec![changed]).unwrap();
-        // Cells of cubes are filled in by the prover, so a change there is none.
+        // Cells of cubes are filled in by the prover, so a change there has no effect.
         free += usize::from(check(exec(), relation, &public, &witness).is_ok());
     }
     let rows = MINI.steps + MINI.levels + MINI.chains / 2 + 3;
-    // Chain rows that are no rows, and cells of the sponge that no row reads.
+    // Unused chain rows, and cells of the sponge that no row reads.
     let unread = 2 * 24 + 3 * 35 + 16 + 10 + 8;
     let free_cells = HALF * MINI.chains + 72 + 9;
     let end = 24 * 16 + 27 * 2 + 35 * 8 + free_cells - 48;
     assert_eq!(free, rows * ROW_CUBES + unread - 48 + relation.cells - end);
 }
 
-/// A change of one element of the slices that one side of a proof is about.
+/// A change of one element in the slices used by one side of a proof.
 type Change = (usize, usize, Fp);
 
-/// The claims that fail when the sides of a proof are about different things.
+/// The claims that fail when the sides of a proof use different data.
 fn failing(
     example: &Example,
     [bus, union, committed]: [&[Change]; 3],
@@ -330,8 +329,8 @@ fn change(cell: usize) -> [Change; 1] {
     [(slice, index, Fp::ONE)]
 }
 
-/// What is committed differs from what is argued about: for each claim there is a lie that only
-/// this claim refuses, so none may be left out.
+/// The committed data differs from the data argued about: for each claim there is a lie that only this claim
+/// rejects, so none may be left out.
 #[test]
 fn each_claim_is_needed() {
     let example = honest();
@@ -345,7 +344,7 @@ fn each_claim_is_needed() {
     assert_eq!(of_tip.len(), 1);
     assert_eq!(of_tip[0].0, Claimed::BusCells);
 
-    // The prover says that outputs make up for the tip, and takes it off what is wired.
+    // The prover claims that outputs compensate for the tip, and subtracts it from the wired sum.
     let excess = of_tip[0].1;
     let said = 8 + 5 * (MINI.shape.bus().sent() + 8);
     let lies = (0..5).flat_map(|k| {
@@ -358,7 +357,7 @@ fn each_claim_is_needed() {
         [Claimed::Outputs]
     );
 
-    // The randomness of the encoding is an input beside a lane that nobody reads.
+    // The randomness of the encoding is an input next to an unused lane.
     let random = chains.at.sponge(8 + 2, chains.last_sponge() + 1);
     assert_eq!(names(commit(&change(random))), [Claimed::Inputs]);
 
@@ -368,7 +367,7 @@ fn each_claim_is_needed() {
     assert_eq!(names(commit(&inverse)), [Claimed::UnionInverses]);
 }
 
-/// A bit for a registry row that no opening has: count and inverse are lied about in turn.
+/// A bit for a registry row that no opening has, with false count and inverse in turn.
 #[test]
 fn a_bit_of_an_absent_key_is_refused_by_each_argument() {
     let mut example = honest();
@@ -376,7 +375,7 @@ fn a_bit_of_an_absent_key_is_refused_by_each_argument() {
     let of = |example: &Example, sides: [&[Change]; 3]| failing(example, sides, Vec::new());
     let (count, inverse) = ((0, absent, Fp::ONE), (0, 512 + absent, Fp::ONE));
     example.statement.bitfield[absent] = true;
-    // `forged` states the bits of its openings: here all of it is as the example says.
+    // `forged` states the bits of its openings; here everything is as in the example.
     let both = [count, inverse];
     let refused = of(&example, [&[], &[inverse], &[inverse]]);
     assert_eq!(refused.unwrap_err(), VerifyError::Union);

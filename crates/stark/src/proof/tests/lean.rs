@@ -107,7 +107,7 @@ fn cells_of(example: &Example) -> Vec<Fp> {
         .0
 }
 
-/// What the verifier says to the cells of a group that lies, whose keys are registered.
+/// The verifier's verdict on the cells of a lying group, whose keys are registered.
 fn outcome(example: &Example, lies: &[CellLie]) -> Result<(), VerifyError> {
     let chains = &example.chains;
     let slot = example.statement.slot;
@@ -128,7 +128,7 @@ fn outcome(example: &Example, lies: &[CellLie]) -> Result<(), VerifyError> {
     said_to(relation, &public, cells)
 }
 
-/// The lie is refused with `error`, and accepted once `weaken` has removed what it breaks.
+/// Asserts that the lie is rejected with `error`, and accepted once `weaken` has removed what it breaks.
 fn needs(example: &Example, lies: &Lies, error: VerifyError, weaken: impl Fn(&mut LeanChains)) {
     assert_eq!(outcome(example, lies), Err(error));
     let mut weak = example.clone();
@@ -143,8 +143,8 @@ fn each_wire_is_needed() {
     let publics = chains.publics(SLOT, &SPOKEN);
     let encode = chains.at.sponge_row(MINI.blocks());
     for (index, wire) in chains.relation().wires.iter().enumerate() {
-        // The cell that the output flows into: of two, the one that the slot's bit chooses; of a
-        // limb the remainder, whose look-up a lie of 1 passes.
+        // The cell that the output flows into: of two, the one chosen by the slot's bit; of a limb, the remainder,
+        // whose look-up a lie of 1 passes.
         let of = |cells: &[usize]| {
             let cell = |cell: usize| Fp::new(u32::from(cells.contains(&cell)));
             wire.form.value(&publics, cell)
@@ -167,7 +167,7 @@ fn each_wire_is_needed() {
     }
 }
 
-/// Removes the tuple that puts a cell alone on the bus.
+/// Removes the tuple that puts a single cell on the bus.
 fn remove_look_up(chains: &mut LeanChains, cell: usize) {
     for position in &mut chains.relation_mut().bus {
         let looks_up = position
@@ -182,7 +182,7 @@ fn remove_look_up(chains: &mut LeanChains, cell: usize) {
     }
 }
 
-/// A digit that is 8 more, and one that no chain has less by that much: the same number.
+/// A digit that is 8 greater, and one of no chain that is smaller by that amount: the same number.
 #[test]
 fn tails_and_remainders_must_be_in_range() {
     let example = honest();
@@ -195,7 +195,7 @@ fn tails_and_remainders_must_be_in_range() {
     needs(&example, &lies, VerifyError::BusSum, |chains| {
         remove_look_up(chains, low)
     });
-    // 127 more in the remainder, 1 less in what is multiplied by 127: taken off the tails.
+    // 127 more in the remainder, 1 less in what is multiplied by 127, taken from the tails.
     let remainder = chains.at.limb(0);
     let step = Fp::new(1 << 12);
     let lies = vec![
@@ -246,7 +246,7 @@ fn each_component_of_a_chain_tuple_is_needed() {
     }
 }
 
-/// Another upper limb than the tweak's integer has: another hash, were it not looked up.
+/// An upper limb that differs from the tweak's integer would give another hash if it were not looked up.
 #[test]
 fn the_upper_limb_of_each_tweak_is_looked_up() {
     for slot in [SLOT, 127 * 700] {
@@ -311,7 +311,7 @@ fn every_cell_counts() {
         let mut changed = cells.clone();
         changed[cell * 4 + cell % 4] += Fp::ONE;
         let witness = Witness::new(relation, vec![changed]).unwrap();
-        // Cells of cubes are filled in by the prover, so a change there is none.
+        // Cells of cubes are filled in by the prover, so a change there has no effect.
         free += usize::from(check(exec(), relation, &public, &witness).is_ok());
     }
     let wide = MINI.levels + MINI.blocks() + 1;
@@ -319,7 +319,7 @@ fn every_cell_counts() {
     assert_eq!(free, cubes + unread(chains));
 }
 
-/// The claims that fail when what is committed differs from what is argued about.
+/// The claims that fail when the committed data differs from the data argued about.
 fn failing(example: &Example, cell: usize) -> Vec<Claimed> {
     let relation = example.chains.relation();
     let public = example.chains.public(&example.statement, &example.registry);
@@ -347,8 +347,8 @@ fn failing(example: &Example, cell: usize) -> Vec<Claimed> {
     failed.map(|(name, _)| name).collect()
 }
 
-/// For each claim on the rows of either width a lie that only this claim refuses, or only it and the
-/// one on the inputs that the cell is, too.
+/// For each claim on the rows of either width, a lie that only this claim rejects, or only it and the claim on
+/// inputs of which the cell is also part.
 #[test]
 fn each_claim_is_needed() {
     let example = honest();
@@ -364,7 +364,7 @@ fn each_claim_is_needed() {
         failing(&example, chains.randomness(2)),
         [Claimed::WideInputs]
     );
-    // A remainder is nowhere but on the bus and in what a limb is wired to.
+    // A remainder occurs only on the bus and in the form a limb is wired to.
     let remainder = failing(&example, chains.at.limb(0));
     assert_eq!(remainder, [Claimed::BusCells, Claimed::WideOutputs]);
     // A state of the sponge is an output of one row and an input of the next.

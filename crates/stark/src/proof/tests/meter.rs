@@ -1,4 +1,4 @@
-//! The verifier run by another interpreter, which counts what a circuit of it would have to do.
+//! The verifier run by another interpreter, which counts the operations of its circuit.
 
 use std::cell::Cell;
 use std::ops::{Add, Mul, Sub};
@@ -8,7 +8,7 @@ use crate::arith::{Arith, compress};
 use crate::kernel::KERNELS;
 use crate::merkle::Opened;
 
-/// How often the verifier did what.
+/// Number of operations of each kind that the verifier executes.
 #[derive(Debug, Default)]
 struct Counts {
     hashes: Cell<usize>,
@@ -51,7 +51,7 @@ operator!(Extended, Mul, mul, Base, |c: &Counts| count(
     &c.base_products
 ));
 
-/// Counts, and computes what [`Native`] does.
+/// Counts operations, and computes the same as [`Native`].
 struct Meter<'a> {
     proof: &'a [Fp],
     counts: &'a Counts,
@@ -91,7 +91,7 @@ impl<'a> Arith for Meter<'a> {
         }
     }
 
-    /// Arguments open nothing.
+    /// The arguments open nothing.
     fn open(
         &mut self,
         tree: &Opened<'_, Base<'a>>,
@@ -119,7 +119,7 @@ impl<'a> Arith for Meter<'a> {
     }
 }
 
-/// What the verifier does with a proof, and the values of the claims it ends with.
+/// The operations of the verifier on a proof, and the values of the claims it ends with.
 fn metered(example: &Example, proof: &Proof) -> (Counts, Vec<Ext>) {
     let public = example.chains.public(&example.statement, &example.registry);
     let counts = Counts::default();
@@ -146,7 +146,7 @@ fn the_verifier_in_numbers() {
     let (counts, values) = metered(&example, &proof);
     assert_eq!(counts.reads.get(), elements_said(example.chains.relation()));
     println!("{counts:?}");
-    // A circuit has room for 7.7 thousand hashes a child, two thousand of them for the transcript.
+    // A circuit has room for 7.7 thousand hashes per child, two thousand of them for the transcript.
     assert!(
         counts.hashes.get() < 2_100,
         "{} hashes",

@@ -85,7 +85,7 @@ fn the_wide_shape_is_proved_succinctly() {
     assert_eq!(bytes.len(), header_bytes(relation, 1) + body);
     let decoded = SuccinctProof::from_bytes(relation, &Preset::WIDE, &bytes);
     assert!(decoded.as_ref() == Ok(&proof));
-    // A proof of the other shape is another statement's, also where lengths are made equal.
+    // A proof of the other shape proves another statement, even if lengths are made equal.
     let mut other = proof.clone();
     let standard = Example::new(Parameters::COMPACT, 1, SLOT);
     let want = succinct_elements(standard.chains.relation(), &Preset::FAST, 1);
@@ -152,7 +152,7 @@ fn each_element_of_a_succinct_proof_counts() {
     }
 }
 
-/// Another relation, here one of fewer levels, has other public values.
+/// Another relation, here one with fewer levels, has other public values.
 #[test]
 fn what_another_relation_makes_public_is_refused() {
     let example = Example::new(MINI, 3, SLOT);
@@ -171,7 +171,7 @@ fn what_another_relation_makes_public_is_refused() {
     assert_eq!(proved, Err(ProveError::Statement(refused)));
 }
 
-/// Hears of steps, counts the questions, and wants no answer after so many.
+/// A watch that counts how often it is asked, and stops after a number of times.
 struct Waits {
     questions: AtomicUsize,
     patience: usize,
@@ -217,14 +217,14 @@ fn a_prover_ends_wherever_it_is_stopped() {
     for patience in (0..questions).step_by(questions / 30) {
         let watch = Waits::new(patience);
         assert_eq!(prove(&watch), Err(ProveError::Stopped(Stopped)));
-        // One question more is the one that was answered by a stop.
+        // The additional question is the one answered with a stop.
         assert_eq!(watch.questions.into_inner(), patience + 1);
         let heard = watch.steps.into_inner().unwrap();
         assert!(steps.starts_with(&heard));
     }
 }
 
-/// What `prove_committed` says when its sides differ, and where it lies.
+/// The result of `prove_committed` when its sides differ, with the position of the lie.
 fn cheated(
     example: &Example,
     changes: &[(usize, usize)],
@@ -281,7 +281,7 @@ fn what_is_committed_is_what_is_argued_about() {
     }
 }
 
-/// A prover that says something wrong in the opening, and goes on honestly.
+/// A prover that sends one wrong message in the opening, and continues honestly.
 #[test]
 fn each_wrong_message_of_the_opening_is_refused() {
     let example = Example::new(MINI, 2, SLOT);
@@ -292,15 +292,15 @@ fn each_wrong_message_of_the_opening_is_refused() {
         let delta = Fp::new(7);
         cheated(&example, &[], vec![Lie { index, delta }])
     };
-    // Ten elements and a nonce a round. A prover may go on honestly from another nonce that does as
-    // well: that is another proof of the same statement.
+    // Ten elements and a nonce per round. A prover may continue honestly from another valid nonce: that is another
+    // proof of the same statement.
     let rounds = (0..3).flat_map(|round| argued + 12 * round..argued + 12 * round + 10);
     let sample = argued + 36 + 32..argued + 36 + 32 + DEGREE;
     for index in (cap..cap + DEGREE).chain(rounds).chain(sample) {
         assert!(lie(index).is_err(), "element {index}");
     }
-    // A proof that ends before the rows of the first oracle is refused for what they ask for; four
-    // rounds stand between them and the last polynomial.
+    // A proof that ends before the rows of the first oracle is rejected for the missing rows; four rounds lie
+    // between them and the last polynomial.
     let mut cut = proved_succinctly(&example, exec(), &SMALL);
     cut.elements.truncate(argued + 36 + 32 + DEGREE + 2);
     let Err(VerifyError::Length { want, .. }) = said(&example, &SMALL, &cut) else {
@@ -312,8 +312,8 @@ fn each_wrong_message_of_the_opening_is_refused() {
     }
 }
 
-/// Whoever has no witness cannot change a proof: caps and nonces are absorbed as a whole, rows and
-/// paths are bound by caps. Each 61st byte is changed here, soaking changes each.
+/// Without a witness, a proof cannot be changed: caps and nonces are absorbed as a whole, rows and paths are bound
+/// by caps. Every 61st byte is changed here, with `soak` every byte.
 #[test]
 fn no_byte_of_a_proof_can_be_changed() {
     let example = Example::new(MINI, 3, SLOT);
@@ -360,7 +360,7 @@ fn bytes_have_one_form() {
     }
     let longer = [bytes.clone(), vec![0]].concat();
     assert!(matches!(decode(&longer), Err(DecodeError::Length { .. })));
-    // The first element all ones, which is p + 2^24 − 2.
+    // All bits of the first element are ones, which is p + 2^24 − 2.
     let mut changed = bytes.clone();
     changed[header..header + 4].fill(0xff);
     assert_eq!(

@@ -1,6 +1,6 @@
-//! Proofs over the *transparent* commitment: the prover shows everything that it committed to, and the verifier
-//! recomputes the root and each claim. They have the same arguments, and show what those are worth without
-//! the polynomial commitment.
+//! Proofs over the *transparent* commitment: the prover reveals everything it committed to, and the verifier
+//! recomputes the root and each claim. They use the same arguments, and show the strength of those without the
+//! polynomial commitment.
 
 use super::super::prover::{argue, begin as begin_proof};
 use super::super::reduce::{begin, read_arguments};
@@ -15,15 +15,15 @@ pub(super) const TRANSPARENT: u32 = 0;
 /// A proof over the transparent commitment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Proof {
-    /// Groups of instances.
+    /// Number of groups of instances.
     pub(super) groups: usize,
-    /// What the prover says, in the order of the transcript.
+    /// The prover's messages, in transcript order.
     pub(super) elements: Vec<Fp>,
-    /// What it commits to.
+    /// The committed slices.
     pub(super) slices: Vec<Vec<Fp>>,
 }
 
-/// Proves a statement. From a witness that is wrong a proof is made that the verifier refuses.
+/// Proves a statement. A wrong witness results in a proof that the verifier rejects.
 pub(super) fn prove(
     exec: Exec<'_>,
     relation: &Relation,
@@ -47,7 +47,7 @@ pub(super) fn prove(
     })
 }
 
-/// Everything that is said, on a transcript that has only begun.
+/// Sends all messages, on a transcript that has just begun.
 pub(super) fn prove_sides(
     exec: Exec<'_>,
     public: &Public<'_>,
@@ -60,7 +60,7 @@ pub(super) fn prove_sides(
     argue(exec, public, run, sides, sender)
 }
 
-/// What is left when a proof has been read.
+/// The remaining claims when a proof has been read.
 pub(super) struct Reduced<A: Arith> {
     /// The root of the commitment.
     pub(super) root: [A::Base; DIGEST],
@@ -85,7 +85,7 @@ pub(super) fn reduce<A: Arith>(
     Ok((reduced, channel.arith))
 }
 
-/// The claims that are false of what was committed, and by how much.
+/// The claims that are false for the committed data, and by how much.
 pub(super) fn false_claims(
     ledger: Ledger<Ext>,
     relation: &Relation,
@@ -134,7 +134,7 @@ pub(super) fn verify(
     }
 }
 
-/// Elements of F_p that a proof says: the root, then the arguments.
+/// Number of elements of F_p in a proof: the root, then the arguments.
 pub(super) fn elements_said(relation: &Relation) -> usize {
     DIGEST + elements_argued(relation)
 }

@@ -1,4 +1,4 @@
-//! The direct check of a witness, which tests hold against what verifiers say.
+//! The direct check of a witness, which tests compare with the verdicts of verifiers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::field::Fp;
 use crate::proof::Public;
 use crate::relation::Relation;
 
-/// The first relation that a witness violates, or why that is not known.
+/// The first violation in a witness, or why it is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Violation {
-    /// An output is not what it is wired to.
+    /// An output differs from the form it is wired to.
     #[error("instance {instance}: output {lane} of row {row} is not what it is wired to")]
     Wire {
         /// The instance.
@@ -23,20 +23,20 @@ pub(crate) enum Violation {
         /// The lane.
         lane: usize,
     },
-    /// A tuple that no table or registry has, or that is not put on as often as taken off.
+    /// A tuple that no table or registry has, or that is not put on the bus as often as it is taken off.
     #[error("the bus has {excess} tuples too many of kind {tag}: {entries:?}")]
     Bus {
         /// The kind.
         tag: u32,
         /// The components.
         entries: Vec<u32>,
-        /// How often it is put on more than taken off.
+        /// How much more often it is put on than taken off.
         excess: i64,
     },
-    /// A bit of the bitfield whose registry row is not used.
+    /// A bit of the bitfield is set whose registry row is not used.
     #[error("bit {0} is set, and its registry row is not used")]
     Union(usize),
-    /// Nobody waits for the answer any more.
+    /// The computation was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }

@@ -1,5 +1,5 @@
-//! Provers that lie in the opening and go on as if they had not: each is refused, and accepted once the
-//! rule that it breaks is taken out of the verifier. So the rule is what refuses it.
+//! Provers that lie in the opening and continue as if they had not. Each is rejected, and accepted once the rule
+//! that it breaks is removed from the verifier, so it is the rule that rejects it.
 
 use super::*;
 use crate::arith::DIGEST;
@@ -39,7 +39,7 @@ const fn parameters(rows_log2: usize, slices_log2: usize, queries: usize) -> Ora
     }
 }
 
-/// What a prover lies about.
+/// The subject of a prover's lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lie {
     Nothing,
@@ -49,15 +49,15 @@ enum Lie {
     /// The slices of an oracle have twice as many coefficients as they may have; what follows is the
     /// lower half.
     Degree(usize),
-    /// The rows of the first oracle are those of two codewords in turn.
+    /// The rows of the first oracle alternate between those of two codewords.
     Codewords,
     /// The value of an oracle at a random point.
     Sample(usize),
-    /// The layer of the tree that is sent is one of another tree.
+    /// The layer of the tree that is sent belongs to another tree.
     Cap(usize),
-    /// The nonce before a round that folds the oracle with this number: any, without work.
+    /// The nonce before a round that folds the oracle with this number: an arbitrary one, without work.
     FoldWork(usize),
-    /// The nonce before rows of the oracle before this one.
+    /// The nonce before rows of the oracle preceding this one.
     RowsWork(usize),
 }
 
@@ -77,7 +77,7 @@ struct Proved {
     value: Ext,
 }
 
-/// Slices as an oracle, with the lies about it.
+/// Slices encoded as an oracle, with the lies about it.
 fn encoded(lie: Lie, slices: &[Vec<Fp>], number: usize) -> (Oracle, Vec<Fp>) {
     let mut random = Random::new(77);
     let parameters = &PRESET.oracles[number];
@@ -107,7 +107,7 @@ fn encoded(lie: Lie, slices: &[Vec<Fp>], number: usize) -> (Oracle, Vec<Fp>) {
 }
 
 impl Opening<'_> {
-    /// Changes the vector such that the claim is true of it.
+    /// Changes the vector such that the claim becomes true for it.
     fn repair(&mut self) {
         let excess = self.claim - product(&self.values, &self.weights);
         assert_ne!(excess, Ext::ZERO, "a false claim");
@@ -117,7 +117,7 @@ impl Opening<'_> {
             .set(place, self.values.get(place) + excess * factor);
     }
 
-    /// Says something else than the element that comes after so many.
+    /// Changes the element that comes after this many.
     fn lie(&mut self, after: usize) {
         let (index, delta) = (self.sender.written() + after, Fp::ONE);
         self.sender.lies.push(Said { index, delta });
@@ -132,7 +132,7 @@ impl Opening<'_> {
         self.fold(rounds, bits).unwrap()
     }
 
-    /// Rows of the oracle before the one with a number; the nonce comes first.
+    /// Rows of the oracle preceding the one with a number; the nonce comes first.
     fn query_lying(&mut self, lie: Lie, number: usize, oracle: &Oracle) -> Vec<(Fp, Vec<Fp>)> {
         if lie == Lie::RowsWork(number) {
             self.lie(0);
@@ -154,7 +154,7 @@ impl Opening<'_> {
     }
 }
 
-/// What a prover says who lies, for a verifier without a rule.
+/// The proof of a lying prover, for a verifier without a rule.
 fn proved(lie: Lie, out: Option<Rule>) -> Proved {
     let mut random = Random::new(5);
     let mut sender = Sender::new([Fp::ZERO; DIGEST]);
@@ -241,14 +241,14 @@ fn said(proved: &Proved, backend: Backend) -> Result<(), VerifyError> {
     channel.arith.finish()
 }
 
-/// A lie is refused with the rule, on every kernel, and accepted without it.
+/// Asserts that a lie is rejected with the rule, on every kernel, and accepted without it.
 fn needs(lie: Lie, rule: Rule, error: VerifyError) {
     let (lying, weakly) = (proved(lie, None), proved(lie, Some(rule)));
     for backend in KERNELS.available() {
         assert_eq!(said(&lying, backend), Err(error), "{lie:?}, {backend}");
         let accepted = without(rule, || said(&weakly, backend));
         assert_eq!(accepted, Ok(()), "{lie:?} without {rule:?}, {backend}");
-        // The rule and nothing else: the verifier without it accepts no other lie.
+        // Only the rule matters: the verifier without it accepts no other lie.
         assert!(said(&weakly, backend).is_err(), "{lie:?}, {backend}");
     }
 }

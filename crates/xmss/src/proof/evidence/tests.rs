@@ -9,10 +9,10 @@ use crate::signature::Signature;
 const SLOT: u32 = 3;
 const MESSAGE: [u8; 32] = [9; 32];
 
-/// One more than a proof takes.
+/// One more signature than a proof takes.
 const MANY: usize = 1473;
 
-/// A registry in which one key has every position, so that one signature does for all.
+/// A registry with the same key at every position, so that one signature serves for all.
 fn world() -> (Proofs, ProofRegistry, Signature) {
     let exec = Exec::new(KERNELS.measured(), None);
     let proofs = Proofs::new(Set::Compact, Preset::FAST);
@@ -29,7 +29,7 @@ fn bits(len: usize, range: std::ops::Range<usize>) -> Bitfield {
     bits
 }
 
-/// Bytes of parts with these signers, with proofs that are nothing but zeros.
+/// Encoded parts with these signers, with proofs consisting of zeros.
 fn hollow(proofs: &Proofs, parts: &[Bitfield]) -> Vec<u8> {
     let mut bytes = vec![TAG_PROOFS];
     for signers in parts {
@@ -167,7 +167,7 @@ fn the_largest_evidence_has_room_for_a_whole_committee() {
         let max = proofs.evidence_bytes_max(signers);
         assert!(max > full + rest, "{signers}: {max}");
         let supports = if parts > 1 { parts * 4102 } else { 0 };
-        // A merge has room whoever signed.
+        // A merge has room for any signers.
         let proved = full + rest + supports + 2500 * parts;
         assert!(
             max < proved.max(2 + proofs.merge_bytes_max()),
