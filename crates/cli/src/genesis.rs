@@ -5,7 +5,7 @@ use crate::files::shown;
 use crate::files::validators::PublicKeys;
 use crate::node::files::{GENESIS_TIME_MAX, NetworkFile};
 use crate::node::lean::Lean;
-use crate::node::network::{Made, NetworkOptions, Place, write_network};
+use crate::node::network::{Made, NetworkOptions, NodeSpec, write_network};
 use crate::options::Common;
 use crate::overwrite::check_apart;
 use crate::report::{Report, folder_of, not_beside, table};
@@ -104,31 +104,31 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let max = usize::from(NODES_MAX);
     let lean = args.validator_config.as_deref();
     let lean = lean.map(|path| Lean::read(path, args.api_port, max));
-    let places = match lean.transpose()? {
+    let specs = match lean.transpose()? {
         Some(lean) => {
             options.validators = Some(lean.validators);
             options.committees = options.committees.or(lean.committees);
-            lean.places
+            lean.specs
         }
-        None => places(args)?,
+        None => specs(args)?,
     };
-    let nodes = u16::try_from(places.len())?;
+    let nodes = u16::try_from(specs.len())?;
     let mut network = options.file(nodes, key_slots, &args.common)?;
     network.alphorn_keys = keys.is_some().then(|| KEYS.to_owned());
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     network.genesis_time = args.genesis_time.unwrap_or(now + args.delay);
-    let made = write_whole_network(&args.out, keys.as_ref(), &network, &places)?;
+    let made = write_whole_network(&args.out, keys.as_ref(), &network, &specs)?;
     let out = args.out.display();
     let rows: Vec<Vec<String>> = made
         .iter()
-        .zip(&places)
-        .map(|(made, place)| {
+        .zip(&specs)
+        .map(|(made, spec)| {
             let node = &made.node;
             vec![
                 node.name.clone(),
                 node.validators.to_string(),
                 node.address.clone(),
-                place.api.port().to_string(),
+                spec.api.port().to_string(),
             ]
         })
         .collect();
@@ -167,7 +167,7 @@ fn write_whole_network(
     out: &Path,
     keys: Option<&PublicKeys>,
     network: &NetworkFile,
-    places: &[Place],
+    specs: &[NodeSpec],
 ) -> Result<Vec<Made>> {
     let named = || format!("--out {}", out.display());
     if out.symlink_metadata().is_ok() {
@@ -183,7 +183,7 @@ fn write_whole_network(
     if let Some(keys) = keys {
         keys.write(&folder.path().join(KEYS))?;
     }
-    let made = write_network(folder.path(), network, "alphorn", places)?;
+    let made = write_network(folder.path(), network, "alphorn", specs)?;
     std::fs::rename(folder.path(), out).with_context(named)?;
     // It has its final name now, and is kept under it.
     let _ = folder.keep();
@@ -206,7 +206,7 @@ fn public_keys(args: &Args, path: &Path) -> Result<PublicKeys> {
 }
 
 /// Returns the address of each node. Ports count up among the nodes of one address.
-fn places(args: &Args) -> Result<Vec<Place>> {
+fn specs(args: &Args) -> Result<Vec<NodeSpec>> {
     let nodes = usize::from(args.nodes);
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let ips = match args.ips.len() {
@@ -220,7 +220,7 @@ fn places(args: &Args) -> Result<Vec<Place>> {
     if let Some(ip) = ips.iter().find(nowhere) {
         return Err(anyhow!("--ips: {ip}, must be an address that other nodes can dial").into());
     }
-    let place = |index: usize| {
+    let spec = |index: usize| {
         let before = ips[..index].iter().filter(|ip| **ip == ips[index]).count();
         let port = |option: &str, first: u16| {
             let port = usize::from(first) + before;
@@ -230,7 +230,7 @@ fn places(args: &Args) -> Result<Vec<Place>> {
         };
         let peers = SocketAddr::new(ips[index], port("--port", args.port)?);
         let api = SocketAddr::new(ips[index], port("--api-port", args.api_port)?);
-        Ok(Place::new(index, peers, api))
+        Ok(NodeSpec::new(index, peers, api))
     };
-    (0..nodes).map(place).collect()
+    (0..nodes).map(spec).collect()
 }

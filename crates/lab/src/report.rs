@@ -174,7 +174,7 @@ fn unless_closed(failure: Option<&io::Error>) -> Result<()> {
 }
 
 /// How a file of a given name is written.
-enum Place {
+enum Destination {
     /// A regular file, existing or not: through a temporary file in the same folder, renamed to this path.
     Whole(PathBuf),
     /// Anything else, such as a terminal, a pipe, a null device or a dangling link, which renaming a
@@ -182,17 +182,17 @@ enum Place {
     Through,
 }
 
-impl Place {
+impl Destination {
     fn of(path: &Path) -> io::Result<Self> {
         match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             Ok(_) if holds_key(path) => Err(io::Error::other("a key is there")),
             // The target of a link is replaced, not the link.
-            Ok(found) if found.is_file() => Ok(Place::Whole(std::fs::canonicalize(path)?)),
-            Ok(_) => Ok(Place::Through),
-            Err(_) if path.is_symlink() => Ok(Place::Through),
+            Ok(found) if found.is_file() => Ok(Destination::Whole(std::fs::canonicalize(path)?)),
+            Ok(_) => Ok(Destination::Through),
+            Err(_) if path.is_symlink() => Ok(Destination::Through),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(Place::Whole(path.to_owned()))
+                Ok(Destination::Whole(path.to_owned()))
             }
             Err(error) => Err(error),
         }
@@ -243,13 +243,13 @@ pub(crate) fn write_whole_with(
     put: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let write = || -> anyhow::Result<()> {
-        match Place::of(path)? {
-            Place::Through => {
+        match Destination::of(path)? {
+            Destination::Through => {
                 let mut options = std::fs::OpenOptions::new();
                 options.write(true).create(true).truncate(true);
                 put(&mut options.open(path)?)
             }
-            Place::Whole(path) => {
+            Destination::Whole(path) => {
                 let mut file = beside(&path)?;
                 // An I/O error of the file does not include its name.
                 put(file.as_file_mut())?;
@@ -280,7 +280,7 @@ pub fn target(path: OsString) -> io::Result<PathBuf> {
     if is_folder || path.file_name().is_none() {
         return refuse("no name of a file");
     }
-    if let Place::Whole(file) = Place::of(&path)? {
+    if let Destination::Whole(file) = Destination::of(&path)? {
         drop(beside(&file)?);
     }
     Ok(path)

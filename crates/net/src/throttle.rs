@@ -71,14 +71,14 @@ type Rates = [(u64, u64); KINDS];
 
 /// What one peer may send.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Allowance {
     buckets: [Bucket; KINDS],
     reputation: i32,
     /// Messages of its peer without a verdict yet.
     waiting: i32,
 }
 
-impl Place {
+impl Allowance {
     fn is_on_probation(&self) -> bool {
         self.reputation < 0
     }
@@ -117,15 +117,15 @@ impl Place {
 /// Peer slots, each with a bucket per kind.
 #[derive(Debug)]
 struct Places {
-    taken: BTreeMap<PeerId, Place>,
+    taken: BTreeMap<PeerId, Allowance>,
     /// A stack: the peer slot that was vacated last is at the end.
-    free: Vec<Place>,
+    free: Vec<Allowance>,
     rates: Rates,
 }
 
 impl Places {
     fn new(count: u32, rates: Rates, now: Instant) -> Self {
-        let full = Place {
+        let full = Allowance {
             buckets: rates.map(|(per_s, burst)| Bucket::new(per_s, burst, now)),
             reputation: REPUTATION_MAX,
             waiting: 0,

@@ -103,7 +103,7 @@ async fn with_address(
 }
 
 /// A connection that holds a slot.
-struct Place {
+struct OpenConnection {
     group: IpAddr,
     /// It has sent a request since its last response.
     is_asking: bool,
@@ -117,7 +117,7 @@ struct Place {
 struct Places {
     max: usize,
     next: u64,
-    taken: BTreeMap<u64, Place>,
+    taken: BTreeMap<u64, OpenConnection>,
 }
 
 impl Places {
@@ -132,7 +132,7 @@ impl Places {
         let (sender, given_up) = oneshot::channel();
         let number = self.next;
         self.next += 1;
-        let place = Place {
+        let place = OpenConnection {
             group: ClientAddress(ip).group(),
             is_asking: false,
             since: now,
@@ -153,7 +153,7 @@ impl Places {
             .taken
             .iter()
             .filter(|(_, place)| counts.get(&place.group) == most);
-        let age = |place: &Place| now.saturating_duration_since(place.since);
+        let age = |place: &OpenConnection| now.saturating_duration_since(place.since);
         let old = of_most.clone().filter(|(_, place)| age(place) >= GRACE);
         let worst =
             old.max_by_key(|(number, place)| (!place.is_asking, age(place), Reverse(**number)));

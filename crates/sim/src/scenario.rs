@@ -10,7 +10,7 @@ mod overrides;
 mod parts;
 
 pub use drawn::{CostsError, NoNode};
-pub(crate) use drawn::{Place, ordered};
+pub(crate) use drawn::{DrawnNetwork, ordered};
 pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Burst, Class, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph, Grid, Horn,

@@ -4,7 +4,7 @@ use crate::windows::ARG_MAX;
 
 /// A slot with a shared value, or a free slot.
 #[derive(Debug)]
-struct Place<T> {
+struct Entry<T> {
     /// Number of holders; 0 = free.
     holders: u32,
     thing: Option<T>,
@@ -14,7 +14,7 @@ struct Place<T> {
 /// message to many receivers is stored here once.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
+    places: Vec<Entry<T>>,
     free: Vec<u32>,
 }
 
@@ -32,7 +32,7 @@ impl<T> Slab<T> {
     /// can address.
     #[inline]
     pub(crate) fn insert(&mut self, thing: T, holders: u32) -> Option<u32> {
-        let place = Place {
+        let place = Entry {
             holders,
             thing: Some(thing),
         };

@@ -1,8 +1,8 @@
 //! A sum of fractions is zero: the argument of all lookups.
 //!
 //! The fractions p_x/q_x lie on the vertices of a cube, in *groups* of equal size. The first few groups are used;
-//! the others are 0/1. The fractions are added pairwise, layer by layer, without a division: p(x) = p(0,x)·q(1,x)
-//! + p(1,x)·q(0,x) and q(x) = q(0,x)·q(1,x). The verifier goes from the root, where p must be 0 and q must not, to
+//! the others are 0/1. The fractions are added pairwise, layer by layer, without a division:
+//! p(x) = p(0,x)·q(1,x) + p(1,x)·q(0,x) and q(x) = q(0,x)·q(1,x). The verifier goes from the root, where p must be 0 and q must not, to
 //! one point of the leaves (Goldwasser, Kalai and Rothblum; Papini and Haböck, ePrint 2023/1284).
 //!
 //! The coordinates within a group are summed first, the highest first, then the groups. So vectors are added to

@@ -83,7 +83,7 @@ pub(crate) fn merges_max(proofs: &Proofs, layout: &Layout, level: u8) -> Option<
 }
 
 /// The position of a statement: its unit in the registry of its committee, and the one-time index.
-struct Place<'k> {
+struct StatementContext<'k> {
     unit: Unit,
     /// Whether its evidence is not used further, because it is a collection of a whole committee.
     is_last: bool,
@@ -95,11 +95,15 @@ struct Place<'k> {
     slot: u32,
 }
 
-impl Place<'_> {
-    fn of<'k>(proofs: &Proofs, keys: &'k EpochKeys, statement: &Statement) -> Option<Place<'k>> {
+impl StatementContext<'_> {
+    fn of<'k>(
+        proofs: &Proofs,
+        keys: &'k EpochKeys,
+        statement: &Statement,
+    ) -> Option<StatementContext<'k>> {
         let layout = keys.assignment.layout();
         let unit = statement.unit(layout)?;
-        Some(Place {
+        Some(StatementContext {
             unit,
             is_last: unit.level > 1 && unit.level == layout.levels(),
             merges_max: merges_max(proofs, layout, unit.level).unwrap_or_default(),
@@ -152,7 +156,7 @@ pub(crate) fn holds(
     statement: &Statement,
     evidence: &Evidence,
 ) -> bool {
-    let Some(place) = Place::of(proofs, keys, statement) else {
+    let Some(place) = StatementContext::of(proofs, keys, statement) else {
         return false;
     };
     let support = &evidence.support;
@@ -190,7 +194,7 @@ pub(crate) fn prove(
     union: &Evidence,
     source: &dyn Fn(u32) -> usize,
 ) -> Result<Evidence, SchemeError> {
-    let place = Place::of(proofs, keys, statement)
+    let place = StatementContext::of(proofs, keys, statement)
         .ok_or_else(|| unsupported("prove the votes of a range that is no unit"))?;
     let malformed = |position| SchemeError::Malformed(source(position));
     let each = proofs.set().params().signature_bytes;
@@ -236,7 +240,7 @@ pub(crate) fn prove(
 fn prove_signed(
     proofs: &Proofs,
     exec: Exec<'_>,
-    place: &Place<'_>,
+    place: &StatementContext<'_>,
     statement: &Statement,
     signed: &[Signed<'_>],
 ) -> Result<Vec<u8>, ProveError> {
@@ -270,7 +274,7 @@ pub(crate) fn merge(
     if statement.layer == Layer::Aggregate {
         return Err(unsupported("merge proofs to an aggregate"));
     }
-    let place = Place::of(proofs, keys, statement)
+    let place = StatementContext::of(proofs, keys, statement)
         .ok_or_else(|| unsupported("merge proofs over a range that is no unit"))?;
     let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(proved.len() + 1);
     for (i, part) in proved {
@@ -321,7 +325,7 @@ pub(crate) fn merge(
 
 fn piece<'a>(
     proofs: &Proofs,
-    place: &Place<'_>,
+    place: &StatementContext<'_>,
     signers: Bitfield,
     bytes: &'a [u8],
     part: Option<usize>,
@@ -343,7 +347,7 @@ fn piece<'a>(
 fn single(
     proofs: &Proofs,
     exec: Exec<'_>,
-    place: &Place<'_>,
+    place: &StatementContext<'_>,
     statement: &Statement,
     piece: &Piece<'_>,
 ) -> Result<Vec<u8>, SchemeError> {
@@ -362,7 +366,7 @@ fn single(
 fn merged(
     proofs: &Proofs,
     exec: Exec<'_>,
-    place: &Place<'_>,
+    place: &StatementContext<'_>,
     statement: &Statement,
     pieces: &[Piece<'_>],
 ) -> Result<Vec<u8>, SchemeError> {

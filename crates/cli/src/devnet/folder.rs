@@ -3,7 +3,7 @@
 use super::{Args, NODES_MAX};
 use crate::error::Result;
 use crate::node::files::{NetworkFile, NodeEntry, read_nodes};
-use crate::node::network::{Place, write_network};
+use crate::node::network::{NodeSpec, write_network};
 use crate::report::not_beside;
 use alphorn_net::{Address, NodeId, NodeKey};
 use anyhow::anyhow;
@@ -87,16 +87,16 @@ pub(super) struct Member {
 /// Writes keys and files, and returns the nodes.
 pub(super) fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<Member>> {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let places = free_ports(usize::from(count))?.into_iter();
-    let places: Vec<Place> = places
+    let specs = free_ports(usize::from(count))?.into_iter();
+    let specs: Vec<NodeSpec> = specs
         .enumerate()
-        .map(|(index, (peers, api))| Place::new(index, local(peers), local(api)))
+        .map(|(index, (peers, api))| NodeSpec::new(index, local(peers), local(api)))
         .collect();
-    let made = write_network(folder, network, "devnet", &places)?;
-    let members = made.into_iter().zip(&places).map(|(made, place)| Member {
+    let made = write_network(folder, network, "devnet", &specs)?;
+    let members = made.into_iter().zip(&specs).map(|(made, spec)| Member {
         node: made.node,
         id: made.id,
-        api_port: place.api.port(),
+        api_port: spec.api.port(),
     });
     Ok(members.collect())
 }

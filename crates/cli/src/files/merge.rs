@@ -72,7 +72,7 @@ impl Command for Args {
         if S::MERGES && is_proof(&first.signature.0) {
             return merge_proofs::<S>(self, combination, first, signers);
         }
-        let mut lists = ByPlace::new();
+        let mut lists = BySigner::new();
         let mut sums = Vec::new();
         let mut keep = |path, signers: &Signers, evidence: Vec<u8>| match S::FORM {
             Form::Sum => {
@@ -178,26 +178,26 @@ fn merge_proofs<S: FileScheme>(
 }
 
 /// The signatures of lists, by key or by position, each with the first file that it came from.
-type ByPlace<'a> = BTreeMap<Place, (&'a PathBuf, Vec<u8>)>;
+type BySigner<'a> = BTreeMap<SignerId, (&'a PathBuf, Vec<u8>)>;
 
 /// How an aggregate identifies a signer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum SignerId {
     Key(Vec<u8>),
     Position(usize),
 }
 
 /// Adds the signatures of a list that are not there yet.
 fn add_list<'a, S: FileScheme>(
-    lists: &mut ByPlace<'a>,
+    lists: &mut BySigner<'a>,
     path: &'a PathBuf,
     signers: &Signers,
     evidence: &[u8],
 ) -> anyhow::Result<()> {
-    let places: Vec<Place> = match signers {
-        Signers::Listed(listed) => listed.keys().cloned().map(Place::Key).collect(),
+    let ids: Vec<SignerId> = match signers {
+        Signers::Listed(listed) => listed.keys().cloned().map(SignerId::Key).collect(),
         Signers::Registered { support, .. } => {
-            support.iter().map(|(i, _)| Place::Position(i)).collect()
+            support.iter().map(|(i, _)| SignerId::Position(i)).collect()
         }
     };
     if is_proof(evidence) {
@@ -213,10 +213,10 @@ fn add_list<'a, S: FileScheme>(
             ),
         }
     }
-    let signatures = list::split(evidence, places.len(), S::SIGNATURE_BYTES)
+    let signatures = list::split(evidence, ids.len(), S::SIGNATURE_BYTES)
         .with_context(|| format!("{}", path.display()))?;
-    for (place, signature) in places.into_iter().zip(signatures) {
-        let entry = lists.entry(place);
+    for (id, signature) in ids.into_iter().zip(signatures) {
+        let entry = lists.entry(id);
         entry.or_insert_with(|| (path, signature.to_vec()));
     }
     Ok(())

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    place: Destination,
     #[command(flatten)]
     secret: SecretOptions,
     /// Replace existing signatures
@@ -86,7 +86,7 @@ struct MessageArgs {
 
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
-struct Place {
+struct Destination {
     /// File for the signature, with one key
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,

@@ -149,12 +149,12 @@ impl PublicKeys {
 /// Identifies a key of a network by validator and purpose. Schemes with one key per validator use it
 /// for votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct KeyOwner {
     validator: Validator,
     purpose: Purpose,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for KeyOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "validator {}", self.validator.0)?;
         match self.purpose {
@@ -174,7 +174,7 @@ pub(crate) struct Hosted<'a> {
 }
 
 /// Secret keys with the file of each.
-type Unlocked<K> = BTreeMap<Place, (PathBuf, K)>;
+type Unlocked<K> = BTreeMap<KeyOwner, (PathBuf, K)>;
 
 impl KeystoreOptions {
     /// Returns the secret keys of a node in a BLS network.
@@ -282,7 +282,7 @@ impl KeystoreOptions {
 }
 
 /// Returns the validator and purpose of each public key.
-fn places(public: &PublicKeys) -> BTreeMap<&[u8], Place> {
+fn places(public: &PublicKeys) -> BTreeMap<&[u8], KeyOwner> {
     let mut places = BTreeMap::new();
     for (entry, v) in public.file.keys.iter().zip(0..) {
         let keys = [
@@ -291,7 +291,7 @@ fn places(public: &PublicKeys) -> BTreeMap<&[u8], Place> {
         ];
         for (purpose, key) in keys.into_iter().filter(|(_, key)| !key.0.is_empty()) {
             let validator = Validator(v);
-            places.insert(key.0.as_slice(), Place { validator, purpose });
+            places.insert(key.0.as_slice(), KeyOwner { validator, purpose });
         }
     }
     places
@@ -310,7 +310,7 @@ fn check_all<S: FileScheme>(
         false => &[Purpose::Vote],
     };
     let wanted = validators.iter().flat_map(|&validator| {
-        let place = move |&purpose| Place { validator, purpose };
+        let place = move |&purpose| KeyOwner { validator, purpose };
         purposes.iter().map(place)
     });
     match { wanted }.find(|place| !found.contains_key(place)) {

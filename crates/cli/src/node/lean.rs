@@ -5,7 +5,7 @@
 //! validators have the keys given by the other options of `alphorn genesis`.
 
 use super::files::read;
-use super::network::{Hosts, Place};
+use super::network::{Hosts, NodeSpec};
 use crate::error::Result;
 use alphorn_net::NodeKey;
 use anyhow::{Context, anyhow};
@@ -50,7 +50,7 @@ struct Fields {
 
 /// The network that such a file describes.
 pub(crate) struct Lean {
-    pub(crate) places: Vec<Place>,
+    pub(crate) specs: Vec<NodeSpec>,
     pub(crate) validators: u32,
     pub(crate) committees: Option<u16>,
 }
@@ -88,7 +88,7 @@ impl File {
             .try_fold(0_u32, |sum, count| sum.checked_add(*count));
         let validators = sum.context("more than 2^32 validators")?;
         let is_even = counts.iter().all(|count| *count == counts[0]);
-        let (mut names, mut places, mut first) = (BTreeSet::new(), Vec::with_capacity(count), 0);
+        let (mut names, mut specs, mut first) = (BTreeSet::new(), Vec::with_capacity(count), 0);
         for (index, (node, own)) in (0..).zip(self.validators.iter().zip(counts)) {
             if own == 0 {
                 return Err(anyhow!("{}: count 0, must be at least 1", node.name));
@@ -110,11 +110,11 @@ impl File {
                 },
             };
             first += own;
-            let place = node.place(hosts, usize::from(api_port) + places.len());
-            places.push(place.with_context(|| node.name.clone())?);
+            let spec = node.spec(hosts, usize::from(api_port) + specs.len());
+            specs.push(spec.with_context(|| node.name.clone())?);
         }
         Ok(Lean {
-            places,
+            specs,
             validators,
             committees: self.config.attestation_committee_count,
         })
@@ -122,7 +122,7 @@ impl File {
 }
 
 impl Node {
-    fn place(&self, hosts: Hosts, api_port: usize) -> anyhow::Result<Place> {
+    fn spec(&self, hosts: Hosts, api_port: usize) -> anyhow::Result<NodeSpec> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         let name = &self.name;
         let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
@@ -137,7 +137,7 @@ impl Node {
             None => u16::try_from(api_port).context("no port is left for its interface")?,
         };
         let ip = self.enr_fields.ip;
-        Ok(Place {
+        Ok(NodeSpec {
             name: name.clone(),
             key: NodeKey::from_hex(self.privkey.trim()).context("privkey")?,
             hosts: Some(hosts),
@@ -176,7 +176,7 @@ mod tests {
     fn nodes_have_their_names_keys_ports_and_validators() {
         let lean = read(&text([3, 3])).unwrap();
         assert_eq!((lean.validators, lean.committees), (6, Some(2)));
-        let [zeam, own] = lean.places.try_into().unwrap();
+        let [zeam, own] = lean.specs.try_into().unwrap();
         assert_eq!(
             (zeam.name.as_str(), zeam.peers.port(), zeam.api.port()),
             ("zeam_0", 9001, 5055)
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!((hosts.first, hosts.count, hosts.step), (1, 3, 2));
         // One after the other where they cannot take turns.
         let lean = read(&text([1, 4])).unwrap();
-        let hosts = lean.places[1].hosts.unwrap();
+        let hosts = lean.specs[1].hosts.unwrap();
         assert_eq!((hosts.first, hosts.count, hosts.step), (1, 4, 1));
     }
 

@@ -141,7 +141,7 @@ pub(crate) struct Hosts {
 
 /// A planned node: its name and key, the address where it listens for peers, and that of its interface.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct NodeSpec {
     pub(crate) name: String,
     pub(crate) key: NodeKey,
     /// None if nodes take turns.
@@ -150,10 +150,10 @@ pub(crate) struct Place {
     pub(crate) api: SocketAddr,
 }
 
-impl Place {
+impl NodeSpec {
     /// Returns the node of an index, with a new key.
     pub(crate) fn new(index: usize, peers: SocketAddr, api: SocketAddr) -> Self {
-        Place {
+        NodeSpec {
             name: format!("node-{index}"),
             key: NodeKey::generate(),
             hosts: None,
@@ -170,22 +170,22 @@ pub(crate) fn write_network(
     folder: &Path,
     network: &NetworkFile,
     label: &str,
-    places: &[Place],
+    specs: &[NodeSpec],
 ) -> Result<Vec<Made>> {
-    let count = u32::try_from(places.len())?;
-    let mut made = Vec::with_capacity(places.len());
-    for (index, place) in (0..count).zip(places) {
-        let name = place.name.clone();
+    let count = u32::try_from(specs.len())?;
+    let mut made = Vec::with_capacity(specs.len());
+    for (index, spec) in (0..count).zip(specs) {
+        let name = spec.name.clone();
         let home = folder.join(&name);
         std::fs::create_dir(&home).with_context(|| home.display().to_string())?;
-        let key = &place.key;
-        let hosts = place.hosts.unwrap_or(Hosts {
+        let key = &spec.key;
+        let hosts = spec.hosts.unwrap_or(Hosts {
             first: index,
             count: (network.validator_count - index).div_ceil(count),
             step: count,
         });
         key.write_new(&home.join("node.key"))?;
-        let addresses = Address::new(place.peers, Transport::Quic, key.id());
+        let addresses = Address::new(spec.peers, Transport::Quic, key.id());
         let address = addresses
             .first()
             .ok_or_else(|| anyhow!("{name}: no address"))?;
@@ -195,7 +195,7 @@ pub(crate) fn write_network(
             first_validator: hosts.first,
             validators: hosts.count,
             validator_step: hosts.step,
-            api_port: Some(place.api.port()),
+            api_port: Some(spec.api.port()),
         };
         let id = key.id();
         made.push(Made { node, id });
@@ -204,9 +204,9 @@ pub(crate) fn write_network(
     let entries: Vec<&NodeEntry> = made.iter().map(|made| &made.node).collect();
     write(&folder.join("nodes.yaml"), &entries)?;
     // For Prometheus file-based discovery.
-    let targets = made.iter().zip(places).map(|(made, place)| {
+    let targets = made.iter().zip(specs).map(|(made, spec)| {
         serde_json::json!({
-            "targets": [place.api.to_string()],
+            "targets": [spec.api.to_string()],
             "labels": {"network": label, "node": made.node.name},
         })
     });

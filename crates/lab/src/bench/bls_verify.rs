@@ -1,6 +1,6 @@
 //! `alphorn bench bls verify`: all collections of a slot, alone and with the claims that accompany them.
 
-mod world;
+mod fixture;
 
 use super::harness::{Bench, Column, count};
 use super::least;
@@ -16,12 +16,12 @@ use alphorn_bls::{Bls, Costs, Workspace};
 use alphorn_exec::{Exec, Stop};
 use alphorn_scheme::{Claim, Ctx, Scheme};
 use anyhow::anyhow;
+use fixture::{Fixture, epoch_keys};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
-use world::{World, epoch_keys};
 
 /// Benchmark the verification of all collections of a slot
 #[derive(clap::Args, Debug)]
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let scheme = Bls::new(kernel, Costs::measure(kernel));
     let keys = epoch_keys(&scheme, &layout, &pool, &mut bars)?;
     bars.show("signing", 0, 1);
-    let mut world = World::new(&keys, supports.all(), &pool);
+    let mut fixture = Fixture::new(&keys, supports.all(), &pool);
     bars.clear();
 
     let verifier = Verifier {
@@ -92,11 +92,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         pool: &pool,
         runs: usize::from(args.runs),
     };
-    let unsigned = world.unsigned();
-    let honest = verifier.measure(&world);
-    let peers = Peers::of(&world, verifier.runs, seed, Exec::new(kernel, Some(&pool)));
-    let damaged = world.damage(args.bad);
-    let bad = (!damaged.is_empty()).then(|| verifier.measure(&world));
+    let unsigned = fixture.unsigned();
+    let honest = verifier.measure(&fixture);
+    let peers = Peers::of(
+        &fixture,
+        verifier.runs,
+        seed,
+        Exec::new(kernel, Some(&pool)),
+    );
+    let damaged = fixture.damage(args.bad);
+    let bad = (!damaged.is_empty()).then(|| verifier.measure(&fixture));
     let agree = agree(&unsigned, &damaged, &honest, bad.as_ref(), &peers);
 
     let fields = fields(&honest, bad.as_ref(), &peers);
@@ -143,8 +148,13 @@ struct Verifier<'a> {
 
 impl Verifier<'_> {
     /// Runs the steps of [`alphorn_scheme::verify_claims`], which a verify job of a node runs.
-    fn verify(&self, world: &World<'_>, claims: &[Claim], workspace: &mut Workspace) -> Verified {
-        let (scheme, keys) = (self.scheme, world.keys);
+    fn verify(
+        &self,
+        fixture: &Fixture<'_>,
+        claims: &[Claim],
+        workspace: &mut Workspace,
+    ) -> Verified {
+        let (scheme, keys) = (self.scheme, fixture.keys);
         // Otherwise, what one run learns about these supports would be cached for the next.
         keys.forget();
         let ctx = &mut Ctx::pooled(self.pool, Stop::default(), Arc::default(), workspace);
@@ -178,17 +188,17 @@ impl Verifier<'_> {
     }
 
     /// Returns the least time of the runs.
-    fn measure(&self, world: &World<'_>) -> Ours {
+    fn measure(&self, fixture: &Fixture<'_>) -> Ours {
         let mut workspace = Workspace::default();
         let mut timed = |claims: &[Claim]| {
-            let verify = || self.verify(world, claims, &mut workspace);
+            let verify = || self.verify(fixture, claims, &mut workspace);
             let (best_s, mut verified) = least(self.runs, verify);
             verified.best_s = best_s;
             verified
         };
-        let all = [world.groups.as_slice(), &world.singles].concat();
+        let all = [fixture.groups.as_slice(), &fixture.singles].concat();
         Ours {
-            inner: timed(&world.groups),
+            inner: timed(&fixture.groups),
             full: timed(&all),
         }
     }
@@ -204,14 +214,14 @@ struct Peers {
 
 impl Peers {
     /// Runs slow methods once, and the batch as often as ours, also taking the least time.
-    fn of(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
-        let items = world.items();
+    fn of(fixture: &Fixture<'_>, runs: usize, seed: u64, exec: Exec<'_>) -> Peers {
+        let items = fixture.items();
         let weight = |i: usize| {
             let digest = Sha256::digest([seed.to_le_bytes(), (i as u64).to_le_bytes()].concat());
             u64::from_le_bytes(digest[..8].try_into().expect("8 of 32 bytes")) | 1
         };
         let weights: Vec<u64> = (0..items.len()).map(weight).collect();
-        let table = world.keys.table();
+        let table = fixture.keys.table();
         let each = |method| least(1, || verify_each(table, &items, method, exec));
         Peers {
             batch: least(runs, || verify_batch(table, &items, &weights, exec)),

@@ -1,8 +1,8 @@
 //! `alphorn bench lattice`: proofs of Falcon signatures against verifying them directly.
 
 mod costs;
+mod fixture;
 mod program;
-mod world;
 
 use super::harness::{Bench, Column, Output, Runs, bytes, count, percent};
 use super::least;
@@ -20,10 +20,10 @@ use alphorn_falcon::{
 };
 use alphorn_labrador::sis::Profile;
 use anyhow::anyhow;
+use fixture::{Fixture, KEYS_MAX};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use world::{KEYS_MAX, World};
 
 /// What the measured proofs are bound to.
 const CONTEXT: &[u8] = b"alphorn/bench/lattice";
@@ -134,17 +134,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let pool = options::pool(threads)?;
     let cases = match degree {
         DEGREE => {
-            let world = World::<DEGREE>::new(flavour, most, &pool)?;
-            let cases = cases(&bench, &world, args, &kernels, &pool)?;
+            let fixture = Fixture::<DEGREE>::new(flavour, most, &pool)?;
+            let cases = cases(&bench, &fixture, args, &kernels, &pool)?;
             let last = *kernels.last().ok_or_else(|| anyhow!("no kernel"))?;
             let point = point(args, args.preset[0], 1, last, 1);
-            let costs = || costs::table(&world, &point, &args.n, &bench);
+            let costs = || costs::table(&fixture, &point, &args.n, &bench);
             args.output.costs(costs)?;
             cases
         }
         _ => {
-            let world = World::<1024>::new(flavour, most, &pool)?;
-            cases(&bench, &world, args, &kernels, &pool)?
+            let fixture = Fixture::<1024>::new(flavour, most, &pool)?;
+            cases(&bench, &fixture, args, &kernels, &pool)?
         }
     };
     let config = json!({
@@ -174,7 +174,7 @@ fn point(args: &Args, preset: Preset, n: u32, kernel: Backend, threads: usize) -
 /// Measures and prints every kernel, number of signatures and preset.
 fn cases<const N: usize>(
     bench: &Bench,
-    world: &World<N>,
+    fixture: &Fixture<N>,
     args: &Args,
     kernels: &[Backend],
     pool: &rayon::ThreadPool,
@@ -182,7 +182,7 @@ fn cases<const N: usize>(
     let threads = pool.current_num_threads();
     // Run once, regardless of the kernels.
     let ran = |n: &u32| match &args.peer {
-        Some(program) => Ok(vec![program::run(program, world, *n as usize, threads)?]),
+        Some(program) => Ok(vec![program::run(program, fixture, *n as usize, threads)?]),
         None => Ok(Vec::new()),
     };
     let ran: Vec<Vec<Value>> = args.n.iter().map(ran).collect::<Result<_>>()?;
@@ -190,9 +190,9 @@ fn cases<const N: usize>(
     for kernel in kernels {
         for (n, ran) in args.n.iter().zip(&ran) {
             let point = |preset| point(args, preset, *n, *kernel, threads);
-            let plain = measure_plainly(world, point(Preset::default()), pool)?;
+            let plain = measure_plainly(fixture, point(Preset::default()), pool)?;
             for &preset in &args.preset {
-                let (mut case, of) = measure(world, point(preset), plain, pool)?;
+                let (mut case, of) = measure(fixture, point(preset), plain, pool)?;
                 case["peers"] = json!(ran);
                 cases.push(case);
                 let title = format!("verifying {n}, {}, {kernel}", preset.name());
@@ -245,13 +245,13 @@ fn prove<const N: usize>(
 
 /// Verifies a proof several times; returns the steps of the fastest run.
 fn verify<const N: usize>(
-    world: &World<N>,
+    fixture: &Fixture<N>,
     proved: &Proved<N>,
     keys: &[PublicKey<N>],
     runs: usize,
     exec: Exec<'_>,
 ) -> Result<Steps> {
-    let claimed = world.signed(keys, &proved.salts);
+    let claimed = fixture.signed(keys, &proved.salts);
     let verified = Runs::all(runs, || {
         let clock = Clock::start();
         (proved.aggregator)
@@ -269,41 +269,41 @@ fn verify<const N: usize>(
 
 /// Verifies the signatures in two ways, independently of any proof.
 fn measure_plainly<const N: usize>(
-    world: &World<N>,
+    fixture: &Fixture<N>,
     point: Point,
     pool: &rayon::ThreadPool,
 ) -> Result<Plain> {
     let (n, runs) = (point.signatures, point.runs.max(VERIFICATIONS));
     let exec = Exec::new(point.kernel, Some(pool));
-    let (keys_s, keys) = least(runs, || world.decode_keys(n, exec));
+    let (keys_s, keys) = least(runs, || fixture.decode_keys(n, exec));
     let keys = keys?;
-    let items = world.items(&keys);
+    let items = fixture.items(&keys);
     let (batch_s, held) = least(runs, || {
-        pool.install(|| plainly(world, point.kernel, &items))
+        pool.install(|| plainly(fixture, point.kernel, &items))
     });
     if !held? {
         return Err(Error::Check("a signature of this run does not hold".into()));
     }
-    let (fn_dsa_s, held) = least(runs, || world.verify_by_fn_dsa(n));
+    let (fn_dsa_s, held) = least(runs, || fixture.verify_by_fn_dsa(n));
     held?;
     Ok(Plain {
         keys_s,
         batch_s,
         fn_dsa_s,
-        bytes: world.list_bytes(n),
+        bytes: fixture.list_bytes(n),
     })
 }
 
 /// Whether all signatures are valid, using all threads and decoding the keys first.
 fn plainly<const N: usize>(
-    world: &World<N>,
+    fixture: &Fixture<N>,
     kernel: Backend,
     items: &[Item<'_, N>],
 ) -> anyhow::Result<bool> {
     let chunk_holds = |chunk: &[Item<'_, N>]| -> anyhow::Result<bool> {
         let keys: Vec<&[u8]> = chunk.iter().map(|item| item.key.bytes()).collect();
         let exec = Exec::new(kernel, None);
-        let keys = PublicKey::from_bytes_batch(world.flavour, &keys, KeyForm::Values, exec);
+        let keys = PublicKey::from_bytes_batch(fixture.flavour, &keys, KeyForm::Values, exec);
         let keys: Vec<PublicKey<N>> = keys.into_iter().collect::<std::result::Result<_, _>>()?;
         let items: Vec<Item<'_, N>> = (chunk.iter().zip(&keys))
             .map(|(item, key)| Item { key, ..*item })
@@ -343,15 +343,15 @@ fn verifier_part(step: &str) -> &'static str {
 
 /// Proves, and verifies the proof; returns the case and the verifier's steps.
 fn measure<const N: usize>(
-    world: &World<N>,
+    fixture: &Fixture<N>,
     point: Point,
     plain: Plain,
     pool: &rayon::ThreadPool,
 ) -> Result<(Value, Steps)> {
     let exec = Exec::new(point.kernel, Some(pool));
-    let keys = world.decode_keys(point.signatures, exec)?;
-    let proved = prove(&world.items(&keys), &point, pool)?;
-    let mut steps = verify(world, &proved, &keys, point.runs.max(VERIFICATIONS), exec)?;
+    let keys = fixture.decode_keys(point.signatures, exec)?;
+    let proved = prove(&fixture.items(&keys), &point, pool)?;
+    let mut steps = verify(fixture, &proved, &keys, point.runs.max(VERIFICATIONS), exec)?;
     steps.each.insert(0, ("decoding of keys", plain.keys_s));
     steps.total_s += plain.keys_s;
     let (proof_bytes, salt_bytes) = (proved.runs.bytes.len(), proved.salts.as_flattened().len());
@@ -359,7 +359,7 @@ fn measure<const N: usize>(
     let case = json!({
         "n": point.signatures,
         "preset": point.preset.name(),
-        "flavour": flavour_name(world.flavour),
+        "flavour": flavour_name(fixture.flavour),
         "profile": point.profile.name(),
         "kernel": point.kernel.name(),
         "threads": point.threads,

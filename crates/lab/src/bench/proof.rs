@@ -4,8 +4,8 @@
 
 mod bundles;
 mod costs;
+mod fixture;
 mod merges;
-mod world;
 
 use super::harness::{Bench, Column, Output, Runs, bytes, count, ms};
 use super::least;
@@ -19,8 +19,8 @@ use alphorn_exec::{Backend, Exec};
 use alphorn_types::Bitfield;
 use alphorn_xmss::{Claimed, ProofRegistry, Proofs, Set, verify_batch};
 use anyhow::anyhow;
+use fixture::Fixture;
 use serde_json::{Value, json};
-use world::World;
 
 /// Benchmark hash-based proofs of many signatures: proving, verifying, bytes
 #[derive(clap::Args, Debug)]
@@ -169,11 +169,11 @@ impl Job {
         }
     }
 
-    fn measure(&self, world: &World, runs: usize) -> Result<Made> {
+    fn measure(&self, fixture: &Fixture, runs: usize) -> Result<Made> {
         match *self {
-            Job::Proof(point) => measure(world, point, runs),
-            Job::Merge(case) => merges::measure(world, case, runs),
-            Job::Bundle(point, entries) => bundles::measure(world, point, entries, runs),
+            Job::Proof(point) => measure(fixture, point, runs),
+            Job::Merge(case) => merges::measure(fixture, case, runs),
+            Job::Bundle(point, entries) => bundles::measure(fixture, point, entries, runs),
         }
     }
 }
@@ -205,12 +205,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let needed = jobs.iter().map(Job::validators);
     let needed = needed.chain(wanted.as_ref().map(costs::Wanted::validators));
     let validators = needed.max().unwrap_or(1) as u32;
-    let world = World::new(args.set, validators, of.measured(), &pool)?;
-    let made = jobs.iter().map(|job| job.measure(&world, runs));
+    let fixture = Fixture::new(args.set, validators, of.measured(), &pool)?;
+    let made = jobs.iter().map(|job| job.measure(&fixture, runs));
     let made: Vec<Made> = made.collect::<Result<_>>()?;
     let fields = args.say(&bench, what, sizes.len(), made);
     if let Some(wanted) = &wanted {
-        args.output.costs(|| costs::table(&world, wanted, &bench))?;
+        args.output
+            .costs(|| costs::table(&fixture, wanted, &bench))?;
     }
     let config = json!({
         "set": args.set.name(),
@@ -359,23 +360,23 @@ impl Args {
 }
 
 /// Proves, verifies, and verifies the list of the same signatures.
-fn measure(world: &World, point: Point, runs: usize) -> Result<Made> {
+fn measure(fixture: &Fixture, point: Point, runs: usize) -> Result<Made> {
     let Point {
         proofs, signatures, ..
     } = point;
     let pool = options::pool(point.threads)?;
     let exec = Exec::new(point.kernel, Some(&pool));
-    let registry = proofs.registry(exec, world.keys.clone(), 0)?;
-    let signed = world.signed(signatures);
+    let registry = proofs.registry(exec, fixture.keys.clone(), 0)?;
+    let signed = fixture.signed(signatures);
     let prove = Runs::warm(runs, || {
         let clock = Clock::start();
         let exec = exec.with_watch(&clock);
-        let bytes = proofs.prove(exec, &registry, world::SLOT, &world::MESSAGE, &signed)?;
+        let bytes = proofs.prove(exec, &registry, fixture::SLOT, &fixture::MESSAGE, &signed)?;
         Ok((bytes, clock.end()))
     })?;
-    let signers = world.signers(0..signatures);
+    let signers = fixture.signers(0..signatures);
     let verify_s = verified(&point, &registry, &signers, &prove.bytes, runs)?;
-    let items = world.items(signatures);
+    let items = fixture.items(signatures);
     let (list_verify_s, verdicts) = least(runs.max(3), || verify_batch(proofs.set(), &items, exec));
     if verdicts.contains(&false) {
         return Err(Error::Check("a signature of this run does not hold".into()));
@@ -408,8 +409,8 @@ fn verified(
     runs: usize,
 ) -> Result<f64> {
     let claimed = Claimed {
-        slot: world::SLOT,
-        message: &world::MESSAGE,
+        slot: fixture::SLOT,
+        message: &fixture::MESSAGE,
         signers,
     };
     let exec = Exec::new(point.kernel, None);

@@ -100,36 +100,36 @@ pub(crate) fn shell(word: &str) -> String {
 /// Loads the scenario of a file or a preset.
 pub(crate) fn load(name: &str, changes: &[Override]) -> Result<Scenario> {
     let path = Path::new(name);
-    let (text, place) = if path.is_file() {
+    let (text, location) = if path.is_file() {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         (
             input::text(path, TEXT_BYTES_MAX as u64)?,
-            Place::Folder(folder),
+            Location::Folder(folder),
         )
     } else if let Some(preset) = presets::find(name) {
-        (preset.text.to_owned(), Place::Presets)
+        (preset.text.to_owned(), Location::Presets)
     } else {
         let known = "neither a file nor a preset; presets are listed by: alphorn sim list";
         return Err(anyhow!("{name:?} is {known}").into());
     };
     let mut scenario = Scenario::parse(&text, changes).with_context(|| name.to_owned())?;
-    scenario.inputs = inputs(&scenario, &place)?;
+    scenario.inputs = inputs(&scenario, &location)?;
     Ok(scenario)
 }
 
 /// The location of a scenario's files.
-enum Place {
+enum Location {
     Folder(PathBuf),
     Presets,
 }
 
 /// Returns the texts of all files that a scenario or a point of its sweep refers to.
-fn inputs(scenario: &Scenario, place: &Place) -> Result<BTreeMap<String, String>> {
+fn inputs(scenario: &Scenario, location: &Location) -> Result<BTreeMap<String, String>> {
     let mut inputs = BTreeMap::new();
     for name in scenario.files_swept() {
-        let text = match place {
-            Place::Folder(folder) => input::text(&folder.join(name), INPUT_BYTES_MAX)?,
-            Place::Presets => match presets::file(name) {
+        let text = match location {
+            Location::Folder(folder) => input::text(&folder.join(name), INPUT_BYTES_MAX)?,
+            Location::Presets => match presets::file(name) {
                 Some(text) => text.to_owned(),
                 None => input::text(Path::new(name), INPUT_BYTES_MAX)?,
             },

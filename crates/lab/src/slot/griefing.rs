@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use sums::Sums;
 use tally::{Case, case_json, failure, print};
 use votes::Votes;
-use world::{Ballot, Voting, World};
+use world::{AttackedSlot, Ballot, Voting};
 
 /// Default number of aggregators of a cell.
 const AGGREGATORS: u16 = 16;
@@ -208,14 +208,14 @@ impl Attack {
                     .common
                     .machine(args.common.kernel(&alphorn_bls::KERNELS)?)?;
                 let sums = Sums::new(args, plan, pool, bars)?;
-                let world = World::new(args, plan, sums)?;
+                let world = AttackedSlot::new(args, plan, sums)?;
                 Ok((machine, self.run(&world, pool, bars)?))
             }
             FALCON => {
                 let (machine, scheme) = falcon::scheme(args)?;
                 let (signers, registry) = falcon::keys(args, &plan.layout, pool);
                 let votes = Votes::cast(scheme, registry, &signers, ballot, pool)?;
-                let world = World::new(args, plan, votes)?;
+                let world = AttackedSlot::new(args, plan, votes)?;
                 Ok((machine, self.run(&world, pool, bars)?))
             }
             _ => {
@@ -223,7 +223,7 @@ impl Attack {
                 self.check_proofs(args, plan)?;
                 let (signers, registry) = xmss::keys(args, &plan.layout, pool, bars)?;
                 let votes = Votes::cast(scheme, registry, &signers, ballot, pool)?;
-                let world = World::new(args, plan, votes)?;
+                let world = AttackedSlot::new(args, plan, votes)?;
                 Ok((machine, self.run(&world, pool, bars)?))
             }
         }
@@ -232,7 +232,7 @@ impl Attack {
     /// Returns the results of each rule against each play, over all committees.
     fn run<V: Voting>(
         &self,
-        world: &World<V>,
+        world: &AttackedSlot<V>,
         pool: &rayon::ThreadPool,
         bars: &mut Bars,
     ) -> Result<Vec<Case>> {
@@ -248,7 +248,7 @@ impl Attack {
     /// Sums over all committees, `[play][rule]`.
     fn tallies<V: Voting>(
         &self,
-        world: &World<V>,
+        world: &AttackedSlot<V>,
         pool: &rayon::ThreadPool,
         bars: &mut Bars,
     ) -> Result<Vec<Vec<Tally>>> {

@@ -11,14 +11,14 @@ const PLACE_BITS: u32 = 16;
 pub(super) struct Inbox<P, X> {
     /// Identity of the message in each slot, which is all that a duplicate reads.
     ids: Vec<Option<DenseId>>,
-    places: Vec<Place<P, X>>,
+    places: Vec<Entry<P, X>>,
     free: Vec<u16>,
     /// Upper bound on the uses of slots since removed, so that no token is issued twice.
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Place<P, X> {
+struct Entry<P, X> {
     uses: u64,
     content: Option<(P, X)>,
 }
@@ -75,7 +75,7 @@ impl<P, X> Inbox<P, X> {
             Some(index) => usize::from(index),
             None => {
                 self.ids.push(None);
-                self.places.push(Place {
+                self.places.push(Entry {
                     uses: self.uses,
                     content: None,
                 });

@@ -16,7 +16,7 @@ use crate::latency::{Latency, mix};
 use crate::report::Outcome;
 use crate::role::Wire;
 use crate::run::{Observe, RunError, drive};
-use crate::scenario::{self, FaultKind, Place, Scenario, Stop, TraceLevel};
+use crate::scenario::{self, DrawnNetwork, FaultKind, Scenario, Stop, TraceLevel};
 use crate::world::{Pause, World};
 use alphorn_types::{Bitfield, Time};
 use std::sync::Arc;
@@ -106,7 +106,7 @@ pub fn run(
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
     let honest = scenario.honest(&faulty);
-    let place = Place {
+    let place = DrawnNetwork {
         graph: graph.clone(),
         latency: latency.clone(),
         class: class.clone(),

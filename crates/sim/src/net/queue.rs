@@ -35,16 +35,16 @@ pub(crate) const OTHERS: usize = 7;
 /// A flight, and further receivers of the same message after its own. There is room for those of a mesh, so a
 /// forwarded message waits only once.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Fanout {
     flight: Flight,
     /// The sender's ends of these connections, the next one last.
     others: [u32; OTHERS],
     count: u8,
 }
 
-impl Place {
+impl Fanout {
     fn new(flight: Flight, others: &[u32]) -> Self {
-        let mut place = Place {
+        let mut place = Fanout {
             flight,
             others: [NONE; OTHERS],
             count: others.len() as u8,
@@ -86,7 +86,7 @@ impl Place {
 /// All waiting flights, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    places: Vec<Place>,
+    places: Vec<Fanout>,
     /// Free slots. They are not chained through the slots themselves, so taking one need not wait for its memory.
     free: Vec<u32>,
 }
@@ -96,7 +96,7 @@ impl Flights {
     /// wait.
     #[inline]
     pub(crate) fn insert(&mut self, flight: Flight, others: &[u32]) -> u32 {
-        let place = Place::new(flight, others);
+        let place = Fanout::new(flight, others);
         if let Some(index) = self.free.pop() {
             self.places[index as usize] = place;
             return index;
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_flight_to_a_mesh_is_less_than_a_cache_line() {
-        assert_eq!((size_of::<Flight>(), size_of::<Place>()), (24, 56));
+        assert_eq!((size_of::<Flight>(), size_of::<Fanout>()), (24, 56));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::net::Rate;
 use crate::role::{Role, Wire};
-use crate::scenario::{Fault, FaultKind, NoNode, Place, Scenario, ordered};
+use crate::scenario::{DrawnNetwork, Fault, FaultKind, NoNode, Scenario, ordered};
 use crate::world::WorldConfig;
 use alphorn_scheme::Op;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Setup {
 
     /// Network, processors and limits of a run with this many threads.
     pub(super) fn world<R: Role>(&self, scenario: &Scenario, threads: usize) -> WorldConfig {
-        let place = Place {
+        let place = DrawnNetwork {
             graph: self.graph.clone(),
             latency: self.latency.clone(),
             class: self.class.clone(),

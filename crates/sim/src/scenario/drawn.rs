@@ -51,7 +51,7 @@ pub struct NoNode {
 
 /// Where nodes are located and which are connected.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DrawnNetwork {
     pub(crate) graph: Arc<Graph>,
     pub(crate) latency: Arc<Latency>,
     /// Class of each node.
@@ -186,7 +186,7 @@ impl Scenario {
 
     /// Network, processors and limits of a world with `kinds` kinds of messages. The world does not stop when
     /// it is quiet.
-    pub(crate) fn world(&self, place: Place, kinds: usize, seed: u64) -> WorldConfig {
+    pub(crate) fn world(&self, place: DrawnNetwork, kinds: usize, seed: u64) -> WorldConfig {
         let table_pct = u64::from(self.compute.factor_pct);
         let processor = |class: &Class| Processor {
             cores: u16::try_from(class.cores).unwrap_or(u16::MAX),

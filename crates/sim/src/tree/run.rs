@@ -11,7 +11,7 @@ use crate::latency::{Latency, mix};
 use crate::report::{Frame, NodeRecord, Outcome};
 use crate::role::Wire;
 use crate::run::{Observe, RunError, drive};
-use crate::scenario::{FaultKind, Place, Scenario};
+use crate::scenario::{DrawnNetwork, FaultKind, Scenario};
 use crate::world::{Probe, World};
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub fn run(
         honest,
         found: None,
     };
-    let place = Place {
+    let place = DrawnNetwork {
         graph: Arc::new(graph),
         latency: Arc::new(Latency::new(&scenario.latency, regions.clone())),
         class: class.clone(),

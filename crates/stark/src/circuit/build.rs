@@ -53,7 +53,7 @@ pub(super) enum Node {
 
 /// Cell `cell` has component `component` of the value of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct CellValue {
     pub(crate) cell: u32,
     pub(crate) node: Id,
     pub(crate) component: usize,
@@ -85,7 +85,7 @@ pub(crate) struct Rows {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) layout: Layout,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<CellValue>,
     /// The rows that are in no lane.
     pub(crate) rows: Rows,
     pub(crate) sections: Vec<Section>,
@@ -104,7 +104,7 @@ pub(super) struct Build {
     base: Vec<bool>,
     /// An upper bound of the number of terms of a node.
     sizes: Vec<u32>,
-    places: Vec<Place>,
+    places: Vec<CellValue>,
     rows: Rows,
     permutations: usize,
     products: usize,
@@ -200,7 +200,7 @@ impl Build {
 
     /// Records which node's value a cell holds.
     pub(super) fn place(&mut self, cell: usize, node: Id, component: usize) {
-        self.places.push(Place {
+        self.places.push(CellValue {
             cell: cell as u32,
             node,
             component,
@@ -422,13 +422,13 @@ impl Build {
                 .find(|section| section.nodes.contains(&at.node));
             let section = section.filter(|_| at.cell & IN_LANE != 0);
             let (lanes, nodes) = section.map_or((1, 0), |s| (s.lanes, s.nodes.len()));
-            (0..lanes).map(move |lane| Place {
+            (0..lanes).map(move |lane| CellValue {
                 cell: place(sections, in_lane(own(at.cell), lane)),
                 node: at.node + (lane * nodes) as Id,
                 component: at.component,
             })
         });
-        let mut places: Vec<Place> = places.collect();
+        let mut places: Vec<CellValue> = places.collect();
         places.sort_by_key(|place| place.cell);
         let permuted = self.order.iter().map(|(section, p)| match section {
             Some((number, lane)) => {

@@ -5,7 +5,7 @@ use alphorn_scheme::{Bundled, Bytes, SchemeError};
 use alphorn_stark::merge::{ENTRIES_MAX, MERGE_LEVELS, merge_level};
 use alphorn_types::Bitfield;
 
-use super::{MERGE_VERIFY_NS, Place, VERIFY_BYTES, merge_cost, unsupported};
+use super::{MERGE_VERIFY_NS, StatementContext, VERIFY_BYTES, merge_cost, unsupported};
 use crate::proof::{BundleEntry, Claimed, ProofError, Proofs, ProveError};
 use crate::registry::EpochKeys;
 
@@ -18,7 +18,7 @@ const ENTRY_NS: u64 = 2_000_000;
 
 /// A collection, with the registry of its signers.
 struct CollectionEntry<'a> {
-    place: Place<'a>,
+    place: StatementContext<'a>,
     message: &'a [u8; 32],
     signers: Bitfield,
 }
@@ -27,7 +27,7 @@ impl CollectionEntry<'_> {
     /// None if the statement is not of a committee, or the support does not fit it.
     fn of<'a>(proofs: &Proofs, bundled: &'a Bundled<'_, EpochKeys>) -> Option<CollectionEntry<'a>> {
         let (statement, support) = (&bundled.statement, bundled.support);
-        let place = Place::of(proofs, bundled.keys, statement)?;
+        let place = StatementContext::of(proofs, bundled.keys, statement)?;
         if !place.is_last || support.len() != place.len {
             return None;
         }

@@ -124,7 +124,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
             &scheme,
             args,
             i,
-            Place {
+            KeyTarget {
                 path,
                 slots: slots.clone(),
             },
@@ -246,7 +246,7 @@ fn slots<S: FileScheme>(args: &Args) -> anyhow::Result<Option<Range<u64>>> {
 }
 
 /// The path of a key, and the slots in which it signs.
-struct Place<'a> {
+struct KeyTarget<'a> {
     path: &'a Path,
     slots: Option<Range<u64>>,
 }
@@ -257,12 +257,12 @@ fn add_key<S: FileScheme>(
     scheme: &S,
     args: &Args,
     i: usize,
-    place: Place<'_>,
+    place: KeyTarget<'_>,
     password: Option<&Password>,
     staged: &mut Staged,
     bars: &mut Bars,
 ) -> Result<PublicKeyEntry> {
-    let Place { path, slots } = place;
+    let KeyTarget { path, slots } = place;
     let Some(password) = password else {
         let index = args.origin.interop.unwrap_or(0) + i as u32;
         let pair = KeyPair::of(scheme, scheme.interop(index, slots.clone())?);

@@ -1,6 +1,6 @@
 //! The cost table of Falcon with aggregates as lists and collections as proofs.
 
-use super::world::World;
+use super::fixture::Fixture;
 use super::{Point, prove, verify};
 use crate::bench::costs::{self, BATCH, Lists, Proved, nanoseconds};
 use crate::bench::harness::Bench;
@@ -17,14 +17,14 @@ const RUNS: usize = 3;
 
 /// Measures on one thread and writes the table as JSON.
 pub(super) fn table(
-    world: &World<DEGREE>,
+    fixture: &Fixture<DEGREE>,
     point: &Point,
     sizes: &[u32],
     bench: &Bench,
 ) -> Result<String> {
     let scheme = Falcon::new(Collections::Proofs, point.kernel)
         .with_profile(point.profile)
-        .with_flavour(world.flavour);
+        .with_flavour(fixture.flavour);
     let pool = options::pool(1)?;
     let mut sizes: Vec<usize> = sizes.iter().map(|n| *n as usize).collect();
     sizes.push(1);
@@ -36,10 +36,10 @@ pub(super) fn table(
             runs: 1,
             ..*point
         };
-        proved(world, &point, &pool)
+        proved(fixture, &point, &pool)
     });
     let points: Vec<Proved> = points.collect::<Result<_>>()?;
-    let lists = lists(world, point.kernel)?;
+    let lists = lists(fixture, point.kernel)?;
     let mut ops = lists.rows(&scheme);
     // Proofs do not merge, so there is no row for merging.
     ops.extend(lists.collections(&scheme, &points));
@@ -47,11 +47,11 @@ pub(super) fn table(
     costs::table(&scheme, machine, evidence(&scheme, &points), None, ops)
 }
 
-fn proved(world: &World<DEGREE>, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
-    let keys = world.decode_keys(point.signatures, Exec::new(point.kernel, None))?;
-    let made = prove(&world.items(&keys), point, pool)?;
+fn proved(fixture: &Fixture<DEGREE>, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
+    let keys = fixture.decode_keys(point.signatures, Exec::new(point.kernel, None))?;
+    let made = prove(&fixture.items(&keys), point, pool)?;
     let exec = Exec::new(point.kernel, Some(pool));
-    let verified = verify(world, &made, &keys, RUNS, exec)?;
+    let verified = verify(fixture, &made, &keys, RUNS, exec)?;
     let salts = 1 + made.salts.as_flattened().len();
     Ok(Proved {
         signatures: point.signatures as u64,
@@ -61,16 +61,17 @@ fn proved(world: &World<DEGREE>, point: &Point, pool: &rayon::ThreadPool) -> Res
     })
 }
 
-fn lists(world: &World<DEGREE>, kernel: Backend) -> Result<Lists> {
-    let count = BATCH.min(world.len());
-    let (decode_s, keys) = super::least(RUNS, || world.decode_keys(count, Exec::new(kernel, None)));
+fn lists(fixture: &Fixture<DEGREE>, kernel: Backend) -> Result<Lists> {
+    let count = BATCH.min(fixture.len());
+    let (decode_s, keys) =
+        super::least(RUNS, || fixture.decode_keys(count, Exec::new(kernel, None)));
     let keys = keys?;
-    let items = world.items(&keys);
+    let items = fixture.items(&keys);
     let each = |count: usize| {
         let batch = || verify_batch(&items[..count], kernel);
         nanoseconds(super::least(10 * RUNS, batch).0 / count as f64)
     };
-    let all = || (0..count).try_for_each(|i| world.sign(i).map(|made| drop(black_box(made))));
+    let all = || (0..count).try_for_each(|i| fixture.sign(i).map(|made| drop(black_box(made))));
     let (sign_s, signed) = super::least(RUNS, all);
     signed?;
     Ok(Lists {

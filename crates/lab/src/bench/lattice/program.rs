@@ -1,6 +1,6 @@
 //! A program supplied by the caller that proves and verifies the same signatures in the same run.
 
-use super::world::World;
+use super::fixture::Fixture;
 use crate::error::{Error, Result};
 use anyhow::Context;
 use serde::Deserialize;
@@ -29,13 +29,13 @@ struct Ran {
 /// [`Ran`] has.
 pub(super) fn run<const N: usize>(
     program: &Path,
-    world: &World<N>,
+    fixture: &Fixture<N>,
     count: usize,
     threads: usize,
 ) -> Result<Value> {
     let shown = program.display();
     let mut file = tempfile::NamedTempFile::new().context("--peer: no file for the signatures")?;
-    let written = file.write_all(&world.records(count));
+    let written = file.write_all(&fixture.records(count));
     written
         .and_then(|()| file.flush())
         .context("--peer: the signatures cannot be written to a temporary file")?;

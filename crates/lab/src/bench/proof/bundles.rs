@@ -1,6 +1,6 @@
 //! `--entries`: proofs of many committees bundled into one, as the evidence of a block.
 
-use super::world::{MESSAGE, SLOT, World};
+use super::fixture::{Fixture, MESSAGE, SLOT};
 use super::{Clock, Column, Made, Point, Runs, bytes, count, least, seconds};
 use crate::error::{Error, Result};
 use crate::options;
@@ -26,16 +26,21 @@ pub(super) const COLUMNS: [Column; 9] = [
 ];
 
 /// Proves for each committee, bundles, and verifies.
-pub(super) fn measure(world: &World, point: Point, entries: usize, runs: usize) -> Result<Made> {
+pub(super) fn measure(
+    fixture: &Fixture,
+    point: Point,
+    entries: usize,
+    runs: usize,
+) -> Result<Made> {
     let proofs = point.proofs;
     let pool = options::pool(point.threads)?;
     let exec = Exec::new(point.kernel, Some(&pool));
     // Signers first; the remaining keys are repeats, which affects nothing.
-    let keys = world.keys.iter().cycle().take(proofs.registry_max());
+    let keys = fixture.keys.iter().cycle().take(proofs.registry_max());
     let keys: Vec<_> = keys.copied().collect();
     let mut signers = Bitfield::new(keys.len());
     signers.set_range(0..point.signatures);
-    let signed = world.signed(point.signatures);
+    let signed = fixture.signed(point.signatures);
     let committee = |committee| -> Result<(ProofRegistry, Vec<u8>)> {
         let registry = proofs.registry(exec, keys.clone(), committee)?;
         let part = ProofPart {

@@ -3,8 +3,8 @@
 mod cells;
 
 use super::bundles::SIGNATURES;
+use super::fixture::{Fixture, MESSAGE, SLOT};
 use super::merges::{Case, measure as merge};
-use super::world::{MESSAGE, SLOT, World};
 use super::{Made, Point, least, measure, mergeable};
 use crate::bench::costs::{self, BATCH, Lists, Proved, nanoseconds, row};
 use crate::bench::harness::Bench;
@@ -101,13 +101,13 @@ impl Joined {
 
 /// Measures on one thread and writes the table as JSON. Proofs have points on both sides of the steps:
 /// at the first group, and at the first proof, beyond which two are made in sequence.
-pub(super) fn table(world: &World, wanted: &Wanted<'_>, bench: &Bench) -> Result<String> {
+pub(super) fn table(fixture: &Fixture, wanted: &Wanted<'_>, bench: &Bench) -> Result<String> {
     let (proofs, kernel) = (wanted.proofs, wanted.kernel);
-    let lists = lists(world, proofs, kernel)?;
+    let lists = lists(fixture, proofs, kernel)?;
     let machine = bench.machine.line();
     if wanted.has_cells() {
         let scheme = Xmss::with_proofs_of_cells(proofs, kernel);
-        let measured = cells::Measured::of(world, wanted)?;
+        let measured = cells::Measured::of(fixture, wanted)?;
         let mut ops = lists.rows(&scheme);
         ops.retain(|row| !cells::replaces(row.op));
         ops.extend(measured.rows(&scheme, &lists));
@@ -116,11 +116,11 @@ pub(super) fn table(world: &World, wanted: &Wanted<'_>, bench: &Bench) -> Result
     }
     let scheme = Xmss::with_proofs(proofs, kernel);
     let mut ops = lists.rows(&scheme);
-    let mut points = proved(world, wanted, proofs.signatures_max())?;
+    let mut points = proved(fixture, wanted, proofs.signatures_max())?;
     points.extend(doubled(&proofs, &points));
     ops.extend(lists.collections(&scheme, &points));
     let merge = |case: Case| {
-        let made = merge(world, case, wanted.runs)?;
+        let made = merge(fixture, case, wanted.runs)?;
         Ok(Joined::of(&made, case.children, 0))
     };
     let merges: Vec<Joined> = wanted
@@ -149,15 +149,15 @@ pub(super) fn table(world: &World, wanted: &Wanted<'_>, bench: &Bench) -> Result
 }
 
 /// Proves the wanted sizes and those at the steps, up to this many signatures.
-fn proved(world: &World, wanted: &Wanted<'_>, most: usize) -> Result<Vec<Proved>> {
+fn proved(fixture: &Fixture, wanted: &Wanted<'_>, most: usize) -> Result<Vec<Proved>> {
     let proofs = wanted.proofs;
     let mut sizes: Vec<usize> = wanted.sizes.iter().map(|n| *n as usize).collect();
     sizes.extend([1, proofs.group(), proofs.group() + 1]);
-    sizes.retain(|n| *n <= world.keys.len().min(most));
+    sizes.retain(|n| *n <= fixture.keys.len().min(most));
     sizes.sort_unstable();
     sizes.dedup();
     let proved = |signatures| {
-        let made = measure(world, wanted.point(signatures), RUNS)?;
+        let made = measure(fixture, wanted.point(signatures), RUNS)?;
         Ok(Proved {
             signatures: signatures as u64,
             prove_ns: nanoseconds(made.runs.median_s()),
@@ -168,11 +168,11 @@ fn proved(world: &World, wanted: &Wanted<'_>, most: usize) -> Result<Vec<Proved>
     sizes.into_iter().map(proved).collect()
 }
 
-fn lists(world: &World, proofs: Proofs, kernel: Backend) -> Result<Lists> {
+fn lists(fixture: &Fixture, proofs: Proofs, kernel: Backend) -> Result<Lists> {
     let one_thread = Exec::new(kernel, None);
     let set = proofs.set();
     let each = |count: usize| {
-        let items = world.items(count.min(world.keys.len()));
+        let items = fixture.items(count.min(fixture.keys.len()));
         let (seconds, _) = least(RUNS, || verify_batch(set, &items, one_thread));
         nanoseconds(seconds / items.len() as f64)
     };

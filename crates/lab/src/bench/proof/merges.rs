@@ -3,7 +3,7 @@
 //! The baseline is what a merge replaces: one proof of all signatures of the union, made by a prover
 //! that has them all, and the verification of all children one by one.
 
-use super::world::{MESSAGE, SLOT, World};
+use super::fixture::{Fixture, MESSAGE, SLOT};
 use super::{Clock, Column, Made, Point, Runs, bytes, count, seconds, verified};
 use crate::error::Result;
 use crate::options;
@@ -62,16 +62,16 @@ impl Case {
 }
 
 /// Proves the children, merges them, and verifies.
-pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Made> {
+pub(super) fn measure(fixture: &Fixture, case: Case, runs: usize) -> Result<Made> {
     let child = case.child;
     let pool = options::pool(child.threads)?;
     let exec = Exec::new(child.kernel, Some(&pool));
     let proofs = child.proofs;
-    let registry = proofs.registry(exec, world.keys.clone(), 0)?;
-    let all = world.signed(case.validators());
+    let registry = proofs.registry(exec, fixture.keys.clone(), 0)?;
+    let all = fixture.signed(case.validators());
     let mut children: Vec<(Bitfield, Vec<u8>)> = Vec::with_capacity(case.children);
     for members in (0..case.children).map(|c| case.members(c)) {
-        let signers = world.signers(members.clone());
+        let signers = fixture.signers(members.clone());
         let mut proof = proofs.prove(exec, &registry, SLOT, &MESSAGE, &all[members])?;
         if case.of_merges {
             let part = ProofPart {
@@ -93,7 +93,7 @@ pub(super) fn measure(world: &World, case: Case, runs: usize) -> Result<Made> {
         let merged = proofs.merge(exec, &registry, SLOT, &MESSAGE, &parts)?;
         Ok((merged, clock.end()))
     })?;
-    let signers = world.signers(0..case.validators());
+    let signers = fixture.signers(0..case.validators());
     let verify_s = verified(&child, &registry, &signers, &merge.bytes, runs)?;
     let mut children_verify_s = 0.0;
     for (signers, proof) in &children {

@@ -57,7 +57,7 @@ impl Ballot {
 }
 
 /// The slot under attack.
-pub(super) struct World<V> {
+pub(super) struct AttackedSlot<V> {
     voting: V,
     layout: Layout,
     online: Source,
@@ -65,9 +65,9 @@ pub(super) struct World<V> {
     seed: u64,
 }
 
-impl<V: Voting> World<V> {
+impl<V: Voting> AttackedSlot<V> {
     pub(super) fn new(args: &Args, plan: &Plan, voting: V) -> Result<Self> {
-        Ok(World {
+        Ok(AttackedSlot {
             voting,
             layout: plan.layout,
             online: match &args.participation {
@@ -171,7 +171,7 @@ impl<V: Voting> World<V> {
             let all = aggregates.into_iter().zip(evidence).zip(&verdicts.good);
             let heard = all.filter(|(_, good)| **good).map(|(heard, _)| heard);
             let (aggregates, evidence) = heard.unzip();
-            places.push(Place {
+            places.push(VerifiedCell {
                 cell,
                 aggregates,
                 evidence,
@@ -196,7 +196,7 @@ impl<V: Voting> World<V> {
         &self,
         rule: Covering,
         committee: u16,
-        places: &[Place<'_>],
+        places: &[VerifiedCell<'_>],
         verified: Tally,
         ctx: &mut Ctx<'_, <V::S as Scheme>::Scratch>,
     ) -> Result<Tally> {
@@ -281,7 +281,7 @@ impl DrawnCell {
 }
 
 /// A cell with its verified aggregates and their evidence, in matching order.
-struct Place<'a> {
+struct VerifiedCell<'a> {
     cell: &'a DrawnCell,
     aggregates: Aggregates,
     evidence: Vec<Evidence>,

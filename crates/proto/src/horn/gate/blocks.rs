@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::block_job::{BlockJob, Checks, spawn_block_job};
-use super::closed::Place;
+use super::closed::BlockOrder;
 use super::verdicts::failed_claims;
 use super::{Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window};
 use crate::contract::Peer;
@@ -446,8 +446,8 @@ impl Gate {
         }
         let data = &taken.block.data;
         match self.closed.take(slot, taken.root, data)? {
-            Place::First => Ok(()),
-            Place::Second(first) => {
+            BlockOrder::First => Ok(()),
+            BlockOrder::Second(first) => {
                 if let Some(first) = first {
                     lent.fx.evidence(slot, first, data.clone());
                 }

@@ -20,7 +20,7 @@ const PLACE_BYTES: usize = 128;
 
 /// How a block relates to others of its proposer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum BlockOrder {
     /// The first one, even if it arrives again.
     First,
     /// A different one, with the first if it is still kept.
@@ -88,9 +88,14 @@ impl Closed {
     /// # Errors
     ///
     /// [`Reject::Duplicate`] if an equivocation was already proven.
-    pub(super) fn take(&mut self, slot: Slot, root: Root, data: &Bytes) -> Result<Place, Reject> {
+    pub(super) fn take(
+        &mut self,
+        slot: Slot,
+        root: Root,
+        data: &Bytes,
+    ) -> Result<BlockOrder, Reject> {
         let place = self.note(slot, root, data);
-        if let Place::Second(_) = place {
+        if let BlockOrder::Second(_) = place {
             let past = self.past(slot);
             if std::mem::replace(&mut past.equivocated, true) {
                 return Err(Reject::Duplicate);
@@ -134,17 +139,17 @@ impl Closed {
         self.slots.entry(slot).or_default()
     }
 
-    fn note(&mut self, slot: Slot, root: Root, data: &Bytes) -> Place {
+    fn note(&mut self, slot: Slot, root: Root, data: &Bytes) -> BlockOrder {
         let past = self.past(slot);
         match past.root {
             None => {
                 past.root = Some(root);
                 self.bytes += held(data);
                 self.blocks.insert(slot, data.clone());
-                Place::First
+                BlockOrder::First
             }
-            Some(first) if first == root => Place::First,
-            Some(_) => Place::Second(self.blocks.get(&slot).cloned()),
+            Some(first) if first == root => BlockOrder::First,
+            Some(_) => BlockOrder::Second(self.blocks.get(&slot).cloned()),
         }
     }
 
@@ -175,7 +180,7 @@ mod tests {
         vec![byte; len].into()
     }
 
-    fn take(closed: &mut Closed, slot: u64, root: u8) -> Result<Place, Reject> {
+    fn take(closed: &mut Closed, slot: u64, root: u8) -> Result<BlockOrder, Reject> {
         closed.take(Slot(slot), [root; 32], &block(root, 10))
     }
 
@@ -183,11 +188,11 @@ mod tests {
     fn a_second_block_is_told_from_the_first_and_no_third_is_looked_at() {
         let mut closed = Closed::default();
         let admits = |closed: &Closed, root: u8| closed.admit(Slot(4), &[root; 32]);
-        assert_eq!(take(&mut closed, 4, 1), Ok(Place::First));
+        assert_eq!(take(&mut closed, 4, 1), Ok(BlockOrder::First));
         assert_eq!((admits(&closed, 1), admits(&closed, 2)), (Ok(()), Ok(())));
-        assert_eq!(take(&mut closed, 4, 1), Ok(Place::First));
+        assert_eq!(take(&mut closed, 4, 1), Ok(BlockOrder::First));
         let first = Some(block(1, 10));
-        assert_eq!(take(&mut closed, 4, 2), Ok(Place::Second(first)));
+        assert_eq!(take(&mut closed, 4, 2), Ok(BlockOrder::Second(first)));
         assert_eq!(admits(&closed, 1), Ok(()), "the chain may have given it up");
         assert_eq!(admits(&closed, 3), Err(Reject::Duplicate));
         assert_eq!(take(&mut closed, 4, 3), Err(Reject::Duplicate));
@@ -205,13 +210,19 @@ mod tests {
         let mut closed = Closed::default();
         let long = block(0, BLOCKS_BYTES / 4);
         for slot in 0..2 * SLOTS_MAX as u64 {
-            assert_eq!(closed.take(Slot(slot), [0; 32], &long), Ok(Place::First));
+            assert_eq!(
+                closed.take(Slot(slot), [0; 32], &long),
+                Ok(BlockOrder::First)
+            );
             assert!(closed.bytes() <= Closed::BYTES_MAX);
         }
         let last = 2 * SLOTS_MAX as u64 - 1;
         assert_eq!(closed.slots.len(), SLOTS_MAX);
-        assert_eq!(take(&mut closed, last, 1), Ok(Place::Second(Some(long))));
-        assert_eq!(take(&mut closed, last - 3, 1), Ok(Place::Second(None)));
+        assert_eq!(
+            take(&mut closed, last, 1),
+            Ok(BlockOrder::Second(Some(long)))
+        );
+        assert_eq!(take(&mut closed, last - 3, 1), Ok(BlockOrder::Second(None)));
         closed.prune(Slot(last));
         assert_eq!(closed.bytes(), 0);
     }

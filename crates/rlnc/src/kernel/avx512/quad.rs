@@ -151,9 +151,9 @@ impl Sums {
 
     /// The sums / 2^306 modulo ℓ, at most slightly above ℓ, interleaved with steps of a block of the hash.
     ///
-    /// The value T is below 64·ℓ²·(1 + 2^-40), and not negative. With M as in [`MULTIPLE51`] and q = T modulo 2^51, (T
-    /// + q·M) / 2^51 is T / 2^51, rounded down, plus q·(M + 1) / 2^51: no product is needed for this q. The value after
-    /// four such steps is below 2^54·ℓ + 2^51·ℓ and slightly more, because M is below 2^51·ℓ. Two steps with ℓ itself
+    /// The value T is below 64·ℓ²·(1 + 2^-40), and not negative. With M as in [`MULTIPLE51`] and q = T modulo 2^51,
+    /// (T + q·M) / 2^51 is T / 2^51, rounded down, plus q·(M + 1) / 2^51: no product is needed for this q. The value
+    /// after four such steps is below 2^54·ℓ + 2^51·ℓ and slightly more, because M is below 2^51·ℓ. Two steps with ℓ itself
     /// leave less than 11·ℓ, and then less than ℓ·(1 + 2^-47).
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]

@@ -6,8 +6,8 @@
 //! linearly.
 
 use super::super::bundles::{self, SIGNATURES};
+use super::super::fixture::Fixture;
 use super::super::merges::{Case, measure as merge};
-use super::super::world::World;
 use super::{CHILD, Joined, Wanted, proved};
 use crate::bench::costs::{Lists, MANY, Proved, row};
 use crate::error::Result;
@@ -50,11 +50,11 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    pub(super) fn of(world: &World, wanted: &Wanted<'_>) -> Result<Measured> {
+    pub(super) fn of(fixture: &Fixture, wanted: &Wanted<'_>) -> Result<Measured> {
         let proofs = wanted.proofs;
         let leaf_max = proofs.mergeable_max();
         let merge = |case: Case| {
-            let made = merge(world, case, wanted.runs)?;
+            let made = merge(fixture, case, wanted.runs)?;
             // A part of a committee is a merge of seven cells, that of a group is a cell.
             let part = match case.of_merges {
                 true => proofs.children_max() * CHILD,
@@ -66,7 +66,7 @@ impl Measured {
         entries.sort_unstable();
         let bundle = |entries| {
             let point = wanted.point(SIGNATURES as usize);
-            let made = bundles::measure(world, point, entries, wanted.runs)?;
+            let made = bundles::measure(fixture, point, entries, wanted.runs)?;
             Ok(Joined::of(&made, entries, entries * COMMITTEE_MAX as usize))
         };
         Ok(Measured {
@@ -76,7 +76,7 @@ impl Measured {
                 .map(merge)
                 .collect::<Result<_>>()?,
             bundles: entries.into_iter().map(bundle).collect::<Result<_>>()?,
-            leaves: proved(world, wanted, leaf_max)?,
+            leaves: proved(fixture, wanted, leaf_max)?,
             merge_bytes_max: proofs.merge_bytes_max() as u64,
         })
     }

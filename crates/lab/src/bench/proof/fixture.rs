@@ -16,18 +16,18 @@ pub(super) const SLOT: u32 = 1;
 pub(super) const MESSAGE: [u8; 32] = [7; 32];
 
 /// As many validators as the largest case has signatures.
-pub(super) struct World {
+pub(super) struct Fixture {
     pub(super) keys: Vec<PublicKey>,
     signatures: Vec<Signature>,
 }
 
-impl World {
+impl Fixture {
     pub(super) fn new(
         set: Set,
         validators: u32,
         kernel: Backend,
         pool: &rayon::ThreadPool,
-    ) -> Result<World> {
+    ) -> Result<Fixture> {
         let store = MemoryWatermark::new(validators);
         let one_thread = Exec::new(kernel, None);
         let slot = u64::from(SLOT);
@@ -39,7 +39,7 @@ impl World {
         let made: anyhow::Result<Vec<_>> =
             pool.install(|| (0..validators).into_par_iter().map(make).collect());
         let (keys, signatures) = made?.into_iter().unzip();
-        Ok(World { keys, signatures })
+        Ok(Fixture { keys, signatures })
     }
 
     /// Returns some of the validators as signers.

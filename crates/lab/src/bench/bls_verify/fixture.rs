@@ -18,7 +18,7 @@ use std::sync::Arc;
 const SLOT: Slot = Slot(1);
 
 /// Everything to verify, as in a node's verify job.
-pub(super) struct World<'s> {
+pub(super) struct Fixture<'s> {
     pub(super) keys: &'s EpochKeys,
     supports: Vec<Planes<'s>>,
     /// The claim signed by each support.
@@ -74,7 +74,7 @@ fn selected(key: &InteropKey, validator: usize) -> Claim {
     }
 }
 
-impl<'s> World<'s> {
+impl<'s> Fixture<'s> {
     /// Builds supports with real signatures, made by the sums of the signers' interop keys.
     pub(super) fn new(
         keys: &'s EpochKeys,
@@ -115,7 +115,7 @@ impl<'s> World<'s> {
         };
         let (groups, singles): (Vec<_>, Vec<_>) =
             pool.install(|| (0..supports.len()).into_par_iter().map(signed).unzip());
-        World {
+        Fixture {
             keys,
             supports,
             groups,

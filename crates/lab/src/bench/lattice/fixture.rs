@@ -17,7 +17,7 @@ const MESSAGE: [u8; 32] = [7; 32];
 
 /// Keys and signatures; signature `i` is by key `i` modulo the number of keys. Each has its own slot,
 /// since some flavours sign once per slot; the others ignore it.
-pub(super) struct World<const N: usize> {
+pub(super) struct Fixture<const N: usize> {
     pub(super) flavour: Flavour,
     keys: Vec<SigningKey<N>>,
     store: MemoryWatermark,
@@ -34,7 +34,7 @@ fn sign<const N: usize>(key: &SigningKey<N>, permit: Reservation) -> anyhow::Res
     Ok(key.sign(permit, &entropy)?)
 }
 
-impl<const N: usize> World<N> {
+impl<const N: usize> Fixture<N> {
     /// Makes `count` signatures, using all threads of the pool.
     pub(super) fn new(
         flavour: Flavour,
@@ -45,7 +45,7 @@ impl<const N: usize> World<N> {
         let keys = keys.into_par_iter();
         let keys = keys.map(|i| SigningKey::interop(flavour, i));
         let keys: Vec<SigningKey<N>> = pool.install(|| keys.collect());
-        let mut world = Self {
+        let mut fixture = Self {
             flavour,
             store: MemoryWatermark::new(keys.len() as u32),
             keys,
@@ -54,15 +54,15 @@ impl<const N: usize> World<N> {
             signatures: Vec::new(),
         };
         let permits: Vec<Reservation> = (0..count)
-            .map(|i| world.permit(i))
+            .map(|i| fixture.permit(i))
             .collect::<anyhow::Result<_>>()?;
         let signed = |permit: &Reservation| signed_bytes(permit.slot(), Role::Vote, &MESSAGE);
-        world.signed = permits.iter().map(signed).collect();
-        let keys = &world.keys;
+        fixture.signed = permits.iter().map(signed).collect();
+        let keys = &fixture.keys;
         let numbered = permits.into_par_iter().enumerate();
         let signed = numbered.map(|(i, permit)| sign(&keys[i % keys.len()], permit));
-        world.signatures = pool.install(|| signed.collect::<anyhow::Result<_>>())?;
-        Ok(world)
+        fixture.signatures = pool.install(|| signed.collect::<anyhow::Result<_>>())?;
+        Ok(fixture)
     }
 
     /// Returns a permit for the key of signature `i`, in the next slot.
