@@ -75,11 +75,11 @@ first slots (--warmup-slots) are reported but not judged.
 
 While the network runs, one line per slot, at most one every four seconds, shows the duties of all
 nodes so far; the page of each node (addresses are printed at the start) shows more. Ctrl-C or
-SIGTERM stops the nodes and prints the outcome of the duties so far. A temporary folder is removed at
-the end unless something went wrong; --keep or --dir always keep it.
+SIGTERM stops the nodes and prints the outcome of the duties so far. A temporary folder is removed
+at the end unless something went wrong; --keep or --dir always keep it.
 
-With --faults one of the faults hits a node drawn from the seed every --fault-every slots. Slots that
-a fault disturbs, from two before it to two after its end or until the node signs again, are
+With --faults one of the faults hits a node drawn from the seed every --fault-every slots. Slots
+that a fault disturbs, from two before it to two after its end or until the node signs again, are
 reported but not judged; all others are judged. Every node logs each right to sign before it uses
 it, and none may occur twice, whatever was killed; no vote that a block carried may be lost later.
 
