@@ -1,10 +1,10 @@
-# Chores. Each recipe is a short call of cargo, so a machine without `just` can run it by hand.
+# Development tasks. Each recipe is a short cargo command, so it can be run by hand on a host without `just`.
 
 # List the recipes.
 default:
     @just --list
 
-# Everything that the continuous integration runs.
+# Run everything that continuous integration runs.
 ci:
     .ci/run
 
@@ -12,19 +12,19 @@ ci:
 fmt:
     cargo fmt --all
 
-# Lints; a warning is an error.
+# Run the lints; warnings are errors.
 lint:
     cargo clippy --workspace --all-targets -- -D warnings
 
-# The rules of the house that no lint knows.
+# Check the project's own rules, which no lint covers.
 tidy:
     cargo xtask tidy
 
-# Licences, bans and sources of the dependencies.
+# Check licences, bans and sources of the dependencies.
 deny:
     cargo deny --locked check licenses bans sources
 
-# The vectors of docs/formats.md, by the encoders themselves, and the proofs of vectors/proofs.
+# Regenerate the vectors of docs/formats.md with the encoders themselves, and the proofs in vectors/proofs.
 vectors:
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-proto --test conformance
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-xmss --lib vectors::formats
@@ -33,21 +33,21 @@ vectors:
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-node --lib formats
     ALPHORN_WRITE_VECTORS=1 cargo test -p alphorn-bindings --test vectors
 
-# The documentation, private items included.
+# Build the documentation, including private items.
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-# All unit tests, without those that run nodes, scenarios or the binary.
+# Run all unit tests, except those that run nodes, scenarios or the binary.
 quick:
     cargo test --workspace --lib --bins
 
-# All tests; PACKAGE limits them to one crate: `just test alphorn-types`.
+# Run all tests; PACKAGE limits them to one crate: `just test alphorn-types`.
 test PACKAGE="*":
     cargo test -p '{{PACKAGE}}'
 
-# What AArch64 runs, portable kernels, on any Linux machine: the workspace linted for it, and the crates with kernels
-# cross-compiled and tested under an emulator. Needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user and
-# the target aarch64-unknown-linux-gnu of rustup. The proofs of stark take it more than half an hour.
+# Check AArch64, which runs portable kernels, on any Linux host: lint the workspace for it, and cross-compile the
+# crates with kernels and test them under an emulator. Needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user
+# and rustup's target aarch64-unknown-linux-gnu. The proofs of stark take more than half an hour there.
 arm:
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
         cargo clippy --target aarch64-unknown-linux-gnu --workspace --all-targets -- -D warnings
@@ -56,64 +56,64 @@ arm:
         cargo test --target aarch64-unknown-linux-gnu --lib \
         -p alphorn-exec -p alphorn-rlnc -p alphorn-bls -p alphorn-stark
 
-# The page: its modules in Node, the whole of it in a headless Chromium (docs/dashboard.md).
+# Test the dashboard page: its modules in Node, the full page in headless Chromium (docs/dashboard.md).
 page-check:
     crates/dashboard/tests/page/check.sh
 
-# The header of the C library once more, after a change of its border (docs/bindings.md).
+# Regenerate the header of the C library after a change to its interface (docs/bindings.md).
 header:
     ALPHORN_WRITE_HEADER=1 cargo test --package alphorn-capi --test header
 
-# The package for Python: the wheel in a fresh virtual environment, and its tests.
+# Test the Python package: install the wheel in a fresh virtual environment and run its tests.
 python-check:
     crates/python/tests/check.sh
 
-# What a call costs from C and from Python beside one from Rust: only where nothing else runs.
+# Compare the cost of a call from C and from Python with one from Rust; needs an otherwise idle host.
 call-overhead:
     tools/call_overhead.sh
 
-# The library for JavaScript and the page of the book that uses it: in Node and in a headless Chromium.
+# Test the JavaScript library and the page of the book that uses it, in Node and in headless Chromium.
 js-check:
     crates/capi/js/tests/check.sh
 
-# The book, with the page that verifies a proof. Needs mdbook, and clang for the library of the page.
+# Build the book, with the page that verifies a proof. Needs mdbook, and clang for the page's library.
 book:
     mdbook build
     docs/browser/build.sh target/book/browser
 
-# The long tier: minutes to hours.
+# Run the long test tier: minutes to hours.
 soak:
     cargo test --workspace --features soak
 
-# Where the networks of soak-kills, soak-faults, soak-partition, soak-flood and lag have the folders of
-# their nodes: in memory, as for the figures of docs/reliability.md, where no other program fills the
+# Where the networks of soak-kills, soak-faults, soak-partition, soak-flood and lag keep their nodes'
+# folders: in memory, as for the figures of docs/reliability.md, where no other program fills the
 # disk. `just nodes=/var/tmp lag`, or ALPHORN_NODES in the environment, puts them on a disk instead.
 nodes := env_var_or_default("ALPHORN_NODES", "/dev/shm")
 
-# Kill nodes of a devnet so many times, one every six slots of a second: what was signed twice, what
-# was lost, how long a start took (docs/reliability.md). A hundred take ten minutes.
+# Kill nodes of a devnet COUNT times, one every six slots of a second: reports what was signed twice, what
+# was lost, and how long a start took (docs/reliability.md). A hundred kills take ten minutes.
 soak-kills COUNT="500" SEED="1":
     cargo build --release --package alphorn
     TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --faults kill --fault-every 6 \
         --slots $((6 * {{COUNT}} + 9)) --seed {{SEED}} --json target/kills.json
 
-# Kill, end, pause, slow down and part nodes of a devnet so many times, one every ten slots of a second.
+# Kill, terminate, pause, slow down and partition nodes of a devnet COUNT times, one every ten slots of a second.
 soak-faults COUNT="100" SEED="1":
     cargo build --release --package alphorn
     TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
         --faults kill,term,pause,slow,partition --fault-every 10 \
         --slots $((10 * {{COUNT}} + 9)) --seed {{SEED}} --json target/faults.json
 
-# Cut a devnet of four nodes into halves for so many slots of a second, and heal it: the two slots after
-# the end are the last that may miss anything.
+# Partition a devnet of four nodes into halves for SLOTS slots of a second, and heal it: the two slots
+# after the end are the last that may miss anything.
 soak-partition SLOTS="32" SEED="1":
     cargo build --release --package alphorn
     TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
         --faults partition --partition-slots {{SLOTS}} --fault-every $((2 * {{SLOTS}} + 10)) \
         --slots $(({{SLOTS}} + 20)) --seed {{SEED}} --json target/partition.json
 
-# Flood a node of a devnet with forged votes for about so many seconds, with 64 and with 256 validators:
-# memory of all nodes against their bound, honest votes in blocks against those before the flood.
+# Flood a node of a devnet with forged votes for about SECONDS seconds, with 64 and with 256 validators:
+# compares the memory of all nodes with their bound, and honest votes in blocks with those before the flood.
 soak-flood SECONDS="600" MACHINES="16":
     cargo build --release --package alphorn
     for validators in 64 256; do \
@@ -122,16 +122,16 @@ soak-flood SECONDS="600" MACHINES="16":
             --json target/flood-$validators.json || exit 1; \
     done
 
-# The runs of docs/reliability.md whose folders must be on a real disk: an hour, 400 slots of each scheme,
-# 500 kills and 100 faults, one after the other, some six hours. What is on memory is refused. Give the
-# disk to nothing else: a commit that waits for others' writes costs votes.
+# Run those parts of docs/reliability.md whose folders must be on a real disk: an hour, 400 slots of each
+# scheme, 500 kills and 100 faults, one after the other, some six hours. In-memory folders are refused. Use
+# the disk for nothing else: a commit that waits for other programs' writes costs votes.
 soak-disk DIR="/var/tmp": (on-disk DIR)
     just nodes={{DIR}} soak-hour
     for scheme in bls falcon xmss; do just nodes={{DIR}} soak-slots $scheme || exit 1; done
     just nodes={{DIR}} soak-kills
     just nodes={{DIR}} soak-faults
 
-# Refuse a folder that is in memory or not there.
+# Refuse a folder that is in memory or missing.
 [private]
 on-disk DIR:
     @kind=$(stat --file-system --format=%T {{DIR}}) && case $kind in \
@@ -139,16 +139,16 @@ on-disk DIR:
         *) echo "folders of nodes in {{DIR}}, on $kind";; \
     esac
 
-# Four nodes with 256 validators for so many hours of slots of 4 s; 24 for a day.
+# Run four nodes with 256 validators for HOURS hours of 4 s slots; 24 for a day.
 soak-hour HOURS="1":
     cargo build --release --package alphorn
     TMPDIR={{nodes}} target/release/alphorn devnet --nodes 4 --scheme bls --validators 256 \
         --slots $((900 * {{HOURS}})) --json target/hours-{{HOURS}}.json
 
-# A day: what grows slowly, what is only done once in 8,192 slots (old blocks go), clocks that drift.
+# Run for a day: covers slow growth, what happens only once in 8,192 slots (old blocks go), and clock drift.
 soak-day: (soak-hour "24")
 
-# Four nodes of a scheme for so many slots; of XMSS with collections that are proved.
+# Run four nodes of a scheme for SLOTS slots; XMSS with proved collections.
 soak-slots SCHEME="bls" SLOTS="400":
     cargo build --release --package alphorn
     case {{SCHEME}} in \
@@ -160,21 +160,21 @@ soak-slots SCHEME="bls" SLOTS="400":
     TMPDIR={{nodes}} target/release/alphorn devnet --nodes 4 --scheme {{SCHEME}} $options \
         --slots {{SLOTS}} --json target/slots-{{SCHEME}}.json
 
-# XMSS whose aggregates and collections are proofs, with the numbers that are published for it.
+# Run XMSS whose aggregates and collections are proofs, with the numbers published for it.
 soak-proofs-of-cells SLOTS="20":
     cargo build --release --package alphorn
     TMPDIR={{nodes}} target/release/alphorn devnet --scheme xmss --layers proof/proof --slots {{SLOTS}} \
         --json target/proofs-of-cells.json
 
-# How late phases begin: the same devnet with idle lanes, then with prove lanes that are always busy.
+# Measure how late phases begin: the same devnet with idle lanes, then with prove lanes that are always busy.
 lag SLOTS="80":
     cargo build --release --package alphorn
     TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --json target/lag-idle.json
     TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --saturate --json target/lag-busy.json
 
-# Collections of 430 kB on eight real nodes of this machine in three ways, one network after the other, and
-# the same payload over a simulated network: by how much later than their publication they came to all
-# others (`arrivals` of target/three-ways-*.json; modelled in target/three-ways-*-model.json), and bytes.
+# Send collections of 430 kB between eight real nodes on this host in three ways, one network after the other,
+# and the same payload over a simulated network: reports the delay from publication to arrival at all other
+# nodes (`arrivals` of target/three-ways-*.json; modelled in target/three-ways-*-model.json), and bytes.
 three-ways SLOTS="20":
     cargo build --release --package alphorn
     node="--set protocol.policy=medium --set protocol.places=false --set protocol.source_privacy=blend \
@@ -192,11 +192,11 @@ three-ways SLOTS="20":
             --json target/three-ways-$way-model.json || exit 1; \
     done
 
-# Every byte of a proof changed, every kernel: about an hour on two cores.
+# Test changes to every byte of a proof, with every kernel: about an hour on two cores.
 soak-proofs:
     cargo test --package alphorn-xmss --features soak proof::
 
-# Mutated proofs on which the circuits of merges and the verifiers must agree.
+# Test mutated proofs, on which the circuits of merges and the verifiers must agree.
 mutations COUNT="10000":
     MUTATIONS={{COUNT}} cargo test --package alphorn-stark --lib circuits_and_verifiers -- --nocapture
 
@@ -204,13 +204,13 @@ mutations COUNT="10000":
 replay:
     cargo test --package alphorn-fuzz
 
-# Fuzz one target with cargo-fuzz on stable Rust for some seconds.
+# Fuzz one target with cargo-fuzz on stable Rust for SECONDS seconds.
 fuzz TARGET SECONDS="60":
     cargo run --package alphorn-fuzz
     cargo fuzz run -s none --features libfuzzer {{TARGET}} fuzz/corpus-local/{{TARGET}} fuzz/corpus/{{TARGET}} -- -max_total_time={{SECONDS}}
 
-# Fuzz every target for an hour, one after the other: executions and findings of each. The seconds
-# can be fewer; logs are under target/fuzz, inputs that failed under fuzz/artifacts.
+# Fuzz every target for an hour (or SECONDS), one after the other, and print executions and findings of
+# each; logs are under target/fuzz, failing inputs under fuzz/artifacts.
 fuzz-hour SECONDS="3600":
     cargo run --package alphorn-fuzz
     mkdir -p target/fuzz
@@ -227,12 +227,12 @@ fuzz-hour SECONDS="3600":
 bench-bls *ARGS:
     cargo run --release --package alphorn -- bench bls {{ARGS}}
 
-# One slot end to end with real signatures.
+# Run one slot end to end with real signatures.
 slot *ARGS:
     cargo run --release --package alphorn -- slot {{ARGS}}
 
-# A million post-quantum votes in one slot and one proof (docs/horn.md): proofs stand in FOLDER as they are
-# made, and the same line goes on after a stop. In the end a node that has seen no vote decides about the block.
+# Prove a million post-quantum votes in one slot and one proof (docs/horn.md): proofs are stored in FOLDER as they
+# are made, and the same command resumes after a stop. At the end a node that has seen no vote decides about the block.
 million-pq FOLDER="target/million-pq":
     cargo build --release --package alphorn
     mkdir -p {{FOLDER}}
@@ -241,8 +241,8 @@ million-pq FOLDER="target/million-pq":
     target/release/alphorn slot --scheme xmss --layers proof/proof --protocol horn-pq --validators 2^20 \
         --verify {{FOLDER}}/blocks.json --json {{FOLDER}}/verified.json
 
-# The tables of docs/horn.md once more: what each `<!-- alphorn COMMAND -->` prints replaces the
-# block behind it. A minute; times are those of this machine.
+# Regenerate the tables of docs/horn.md: the output of each `<!-- alphorn COMMAND -->` replaces the block
+# after it. Takes a minute; times are those of this host.
 horn-doc BINARY="target/release/alphorn":
     test -x {{BINARY}} || cargo build --release --package alphorn
     awk -v binary={{BINARY}} ' \
@@ -261,26 +261,26 @@ horn-doc BINARY="target/release/alphorn":
         { print }' docs/horn.md > docs/horn.md.new
     mv docs/horn.md.new docs/horn.md
 
-# Every figure of the documents once more, on this machine, on which nothing else should run: the recipe
-# results/recipe.toml into results/MACHINE/, what is missing there or the NAMES that are given. An hour.
+# Measure the documents' figures again on this host, on which nothing else should run: runs the recipe
+# results/recipe.toml into results/MACHINE/, for what is missing there or for the given NAMES. Takes an hour.
 # The program is built outside, at a clean commit, so that each figure names a commit of the history.
 figures MACHINE *NAMES:
     cargo build --release
     cargo xtask figures --measure target/release/alphorn {{MACHINE}} {{NAMES}}
     cargo xtask figures --write
 
-# The commands that the documents show, as they are written.
+# Run the commands shown in the documents, exactly as written.
 documents *FILES:
     cargo build --release
     cargo xtask documents {{FILES}}
 
-# The pictures of docs/answers once more, from scenarios/answer-*.toml and the analyses of Horn; tables
-# stay under target/answers. Some minutes on two cores. BINARY=... takes another program.
+# Redraw the pictures of docs/answers from scenarios/answer-*.toml and the analyses of Horn; tables stay
+# under target/answers. Takes some minutes on two cores. BINARY=... uses another program.
 answers BINARY="target/release/alphorn":
     test -x {{BINARY}} || cargo build --release --package alphorn
     docs/answers/draw.sh {{BINARY}} target/answers docs/answers/img
 
-# The archive of a release for this machine and its SHA-256 sum, under target/dist (docs/releasing.md).
-# Builds with the profile `dist`, which takes long; `just release BINARY` packs one that is there already.
+# Pack a release archive for this host's target, with its SHA-256 sum, under target/dist (docs/releasing.md).
+# Builds with the profile `dist`, which takes long; `just release BINARY` packs an existing binary.
 release BINARY="":
     tools/release.sh {{BINARY}}
