@@ -116,14 +116,14 @@ impl Allowance {
 
 /// Peer slots, each with a bucket per kind.
 #[derive(Debug)]
-struct Places {
+struct Allowances {
     taken: BTreeMap<PeerId, Allowance>,
     /// A stack: the peer slot that was vacated last is at the end.
     free: Vec<Allowance>,
     rates: Rates,
 }
 
-impl Places {
+impl Allowances {
     fn new(count: u32, rates: Rates, now: Instant) -> Self {
         let full = Allowance {
             buckets: rates.map(|(per_s, burst)| Bucket::new(per_s, burst, now)),
@@ -140,61 +140,62 @@ impl Places {
     /// Assigns a peer slot to a peer. One is always free, since there are no more peers than slots.
     fn take(&mut self, peer: PeerId, now: Instant) {
         if !self.taken.contains_key(&peer)
-            && let Some(mut place) = self.free.pop()
+            && let Some(mut allowance) = self.free.pop()
         {
-            place
+            allowance
                 .buckets
                 .iter_mut()
                 .for_each(|bucket| bucket.resume(now));
-            self.taken.insert(peer, place);
+            self.taken.insert(peer, allowance);
         }
     }
 
     fn leave(&mut self, peer: &PeerId, now: Instant) {
-        if let Some(mut place) = self.taken.remove(peer) {
+        if let Some(mut allowance) = self.taken.remove(peer) {
             // The bucket was refilled up to now.
-            for bucket in &mut place.buckets {
+            for bucket in &mut allowance.buckets {
                 let _ = bucket.level(now);
             }
-            let reputation = place.reputation.saturating_sub(place.waiting);
-            place.change(reputation, &self.rates, now);
-            place.waiting = 0;
-            self.free.push(place);
+            let reputation = allowance.reputation.saturating_sub(allowance.waiting);
+            allowance.change(reputation, &self.rates, now);
+            allowance.waiting = 0;
+            self.free.push(allowance);
         }
     }
 
     /// Whether a peer may send a message of a kind now.
     fn admit(&mut self, peer: &PeerId, kind: Kind, now: Instant) -> bool {
-        let place = self.taken.get_mut(peer);
-        place.is_some_and(|place| place.buckets[kind as usize].try_take(MESSAGE_UNITS, now))
+        let allowance = self.taken.get_mut(peer);
+        allowance
+            .is_some_and(|allowance| allowance.buckets[kind as usize].try_take(MESSAGE_UNITS, now))
     }
 
     /// Counts a message that now waits for its verdict.
     fn carried(&mut self, peer: &PeerId) {
-        if let Some(place) = self.taken.get_mut(peer) {
-            place.waiting = place.waiting.saturating_add(1);
+        if let Some(allowance) = self.taken.get_mut(peer) {
+            allowance.waiting = allowance.waiting.saturating_add(1);
         }
     }
 
     /// Credits a verdict to the peer that sent the message.
     fn judged(&mut self, peer: &PeerId, verdict: Verdict, now: Instant) {
-        let Some(place) = self.taken.get_mut(peer) else {
+        let Some(allowance) = self.taken.get_mut(peer) else {
             return;
         };
-        place.waiting = (place.waiting - 1).max(0);
+        allowance.waiting = (allowance.waiting - 1).max(0);
         let reputation = match verdict {
-            Verdict::Accept => place.reputation + ACCEPTED,
-            Verdict::Ignore => place.reputation - 1,
+            Verdict::Accept => allowance.reputation + ACCEPTED,
+            Verdict::Ignore => allowance.reputation - 1,
             Verdict::Reject => -REPUTATION_MAX,
         };
-        place.change(reputation, &self.rates, now);
+        allowance.change(reputation, &self.rates, now);
     }
 
     /// Changes all rates. A bucket gains only what the larger capacity adds.
     fn resize(&mut self, rates: Rates, now: Instant) {
         self.rates = rates;
-        for place in self.taken.values_mut().chain(&mut self.free) {
-            place.resize(&rates, now);
+        for allowance in self.taken.values_mut().chain(&mut self.free) {
+            allowance.resize(&rates, now);
         }
     }
 }
@@ -203,7 +204,7 @@ impl Places {
 pub(crate) struct Throttle {
     gossip: gossip::Behaviour,
     shared: Arc<Shared>,
-    places: Places,
+    allowances: Allowances,
     subscribed: BTreeMap<TopicHash, Kind>,
 }
 
@@ -214,7 +215,7 @@ impl Throttle {
         Self {
             gossip,
             shared: Arc::clone(shared),
-            places: Places::new(shared.config.limits.peers_max, rates, now),
+            allowances: Allowances::new(shared.config.limits.peers_max, rates, now),
             subscribed: BTreeMap::new(),
         }
     }
@@ -231,23 +232,23 @@ impl Throttle {
             vote: count(Kind::Vote),
         };
         let rates = rates(&self.shared.config, topics);
-        self.places.resize(rates, Instant::now());
+        self.allowances.resize(rates, Instant::now());
     }
 
     /// Records that a message of a peer waits for its verdict.
     pub(crate) fn carried(&mut self, peer: &PeerId) {
-        self.places.carried(peer);
+        self.allowances.carried(peer);
     }
 
     /// Records the verdict on a message that a peer sent.
     pub(crate) fn judged(&mut self, peer: &PeerId, verdict: Verdict) {
-        self.places.judged(peer, verdict, Instant::now());
+        self.allowances.judged(peer, verdict, Instant::now());
     }
 
     /// Whether gossipsub may see a message.
     fn passes(&mut self, peer: &PeerId, message: &RawMessage, now: Instant) -> bool {
         let dropped = match self.subscribed.get(&message.topic) {
-            Some(kind) if self.places.admit(peer, *kind, now) => return true,
+            Some(kind) if self.allowances.admit(peer, *kind, now) => return true,
             Some(_) => DropReason::Rate,
             // Gossipsub rejects anything that is not a topic of the network, and penalises the peer.
             None if gossip::parse(&message.topic, &self.shared).is_none() => return true,
@@ -327,9 +328,11 @@ impl NetworkBehaviour for Throttle {
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match &event {
-            FromSwarm::ConnectionEstablished(new) => self.places.take(new.peer_id, Instant::now()),
+            FromSwarm::ConnectionEstablished(new) => {
+                self.allowances.take(new.peer_id, Instant::now())
+            }
             FromSwarm::ConnectionClosed(old) if old.remaining_established == 0 => {
-                self.places.leave(&old.peer_id, Instant::now());
+                self.allowances.leave(&old.peer_id, Instant::now());
             }
             _ => {}
         }
@@ -370,52 +373,60 @@ mod tests {
     }
 
     /// Applies a verdict to this many messages of a peer.
-    fn judge(places: &mut Places, peer: &PeerId, count: usize, verdict: Verdict, now: Instant) {
+    fn judge(
+        allowances: &mut Allowances,
+        peer: &PeerId,
+        count: usize,
+        verdict: Verdict,
+        now: Instant,
+    ) {
         for _ in 0..count {
-            places.carried(peer);
-            places.judged(peer, verdict, now);
+            allowances.carried(peer);
+            allowances.judged(peer, verdict, now);
         }
     }
 
-    fn brought(places: &mut Places, peer: &PeerId, kind: Kind, now: Instant) -> u64 {
-        (0..).take_while(|_| places.admit(peer, kind, now)).count() as u64
+    fn brought(allowances: &mut Allowances, peer: &PeerId, kind: Kind, now: Instant) -> u64 {
+        (0..)
+            .take_while(|_| allowances.admit(peer, kind, now))
+            .count() as u64
     }
 
     #[test]
     fn who_comes_back_under_a_new_name_brings_no_more() {
         let start = Instant::now();
-        let mut places = Places::new(2, rates_of(10), start);
+        let mut allowances = Allowances::new(2, rates_of(10), start);
         let mut brought = 0;
         for second in 0..20 {
             let (peer, now) = (PeerId::random(), start + Duration::from_secs(second));
-            places.take(peer, now);
-            places.take(peer, now);
-            while places.admit(&peer, Kind::Vote, now) {
+            allowances.take(peer, now);
+            allowances.take(peer, now);
+            while allowances.admit(&peer, Kind::Vote, now) {
                 brought += 1;
             }
-            places.leave(&peer, now);
+            allowances.leave(&peer, now);
         }
         assert_eq!(
             brought, 10,
-            "the other place was never free before this one"
+            "the other allowance was never free before this one"
         );
-        assert_eq!((places.free.len(), places.taken.len()), (2, 0));
+        assert_eq!((allowances.free.len(), allowances.taken.len()), (2, 0));
         // Each kind has its own rate, and a peer without a peer slot may send nothing.
         let peer = PeerId::random();
-        assert!(!places.admit(&peer, Kind::Block, start));
-        places.take(peer, start);
-        assert!(places.admit(&peer, Kind::Block, start));
+        assert!(!allowances.admit(&peer, Kind::Block, start));
+        allowances.take(peer, start);
+        assert!(allowances.admit(&peer, Kind::Block, start));
         // Larger buckets hold more by the amount they grew.
         let later = start + Duration::from_millis(1);
-        places.resize([(1, 12 * MESSAGE_UNITS); KINDS], later);
-        let votes = |places: &mut Places| {
+        allowances.resize([(1, 12 * MESSAGE_UNITS); KINDS], later);
+        let votes = |allowances: &mut Allowances| {
             (0..20)
-                .filter(|_| places.admit(&peer, Kind::Vote, later))
+                .filter(|_| allowances.admit(&peer, Kind::Vote, later))
                 .count()
         };
-        assert_eq!(votes(&mut places), 2);
-        places.resize([(1, 3 * MESSAGE_UNITS); KINDS], later);
-        assert_eq!(votes(&mut places), 0);
+        assert_eq!(votes(&mut allowances), 2);
+        allowances.resize([(1, 3 * MESSAGE_UNITS); KINDS], later);
+        assert_eq!(votes(&mut allowances), 0);
     }
 
     /// Forgers send 512 votes a second and stay a second each. With one peer slot they get an eighth of its normal rate
@@ -424,24 +435,24 @@ mod tests {
     fn forgers_under_ever_new_names_bring_an_eighth() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
-        let mut places = Places::new(1, rates_of(512), start);
+        let mut allowances = Allowances::new(1, rates_of(512), start);
         let mut votes = Vec::new();
         for second in 0..20 {
             let peer = PeerId::random();
-            places.take(peer, at(second));
+            allowances.take(peer, at(second));
             judge(
-                &mut places,
+                &mut allowances,
                 &peer,
                 (second % 5) as usize,
                 Verdict::Accept,
                 at(second),
             );
-            let count = brought(&mut places, &peer, Kind::Vote, at(second + 1));
-            (0..count).for_each(|_| places.carried(&peer));
+            let count = brought(&mut allowances, &peer, Kind::Vote, at(second + 1));
+            (0..count).for_each(|_| allowances.carried(&peer));
             if second % 2 == 0 {
-                places.judged(&peer, Verdict::Reject, at(second + 1));
+                allowances.judged(&peer, Verdict::Reject, at(second + 1));
             }
-            places.leave(&peer, at(second + 1));
+            allowances.leave(&peer, at(second + 1));
             votes.push(count);
         }
         assert_eq!(votes[0], 512);
@@ -452,15 +463,15 @@ mod tests {
     #[test]
     fn the_end_of_probation_adds_nothing() {
         let start = Instant::now();
-        let mut places = Places::new(1, rates_of(512), start);
+        let mut allowances = Allowances::new(1, rates_of(512), start);
         let peer = PeerId::random();
-        places.take(peer, start);
+        allowances.take(peer, start);
         let mut votes = 0;
         for _ in 0..20 {
-            judge(&mut places, &peer, 100, Verdict::Accept, start);
-            votes += brought(&mut places, &peer, Kind::Vote, start);
-            judge(&mut places, &peer, 600, Verdict::Ignore, start);
-            votes += brought(&mut places, &peer, Kind::Vote, start);
+            judge(&mut allowances, &peer, 100, Verdict::Accept, start);
+            votes += brought(&mut allowances, &peer, Kind::Vote, start);
+            judge(&mut allowances, &peer, 600, Verdict::Ignore, start);
+            votes += brought(&mut allowances, &peer, Kind::Vote, start);
         }
         assert_eq!(votes, 512);
     }
@@ -473,31 +484,32 @@ mod tests {
         let at = |second| start + Duration::from_secs(second);
         let mut rates = rates_of(512);
         rates[Kind::Block as usize] = (2 * MESSAGE_UNITS, 2 * MESSAGE_UNITS);
-        let mut places = Places::new(2, rates, start);
+        let mut allowances = Allowances::new(2, rates, start);
         let (forger, mixed) = (PeerId::random(), PeerId::random());
-        places.take(forger, start);
-        places.take(mixed, start);
+        allowances.take(forger, start);
+        allowances.take(mixed, start);
         for _ in 0..1000 {
-            judge(&mut places, &mixed, 8, Verdict::Ignore, at(1));
-            judge(&mut places, &mixed, 1, Verdict::Accept, at(1));
+            judge(&mut allowances, &mixed, 8, Verdict::Ignore, at(1));
+            judge(&mut allowances, &mixed, 1, Verdict::Accept, at(1));
         }
-        judge(&mut places, &forger, 256, Verdict::Ignore, at(1));
-        let votes =
-            |places: &mut Places, peer, second| brought(places, peer, Kind::Vote, at(second));
-        assert_eq!(votes(&mut places, &forger, 1), 512);
-        judge(&mut places, &forger, 1000, Verdict::Ignore, at(1));
-        assert_eq!(votes(&mut places, &forger, 2), 64);
-        assert_eq!(votes(&mut places, &mixed, 2), 512);
+        judge(&mut allowances, &forger, 256, Verdict::Ignore, at(1));
+        let votes = |allowances: &mut Allowances, peer, second| {
+            brought(allowances, peer, Kind::Vote, at(second))
+        };
+        assert_eq!(votes(&mut allowances, &forger, 1), 512);
+        judge(&mut allowances, &forger, 1000, Verdict::Ignore, at(1));
+        assert_eq!(votes(&mut allowances, &forger, 2), 64);
+        assert_eq!(votes(&mut allowances, &mixed, 2), 512);
         // Blocks pass on probation too, and accepted messages end it.
-        assert_eq!(brought(&mut places, &forger, Kind::Block, at(3)), 2);
-        judge(&mut places, &forger, 31, Verdict::Accept, at(3));
-        assert_eq!(votes(&mut places, &forger, 3), 64);
-        judge(&mut places, &forger, 1, Verdict::Accept, at(3));
-        assert_eq!(votes(&mut places, &forger, 4), 512);
+        assert_eq!(brought(&mut allowances, &forger, Kind::Block, at(3)), 2);
+        judge(&mut allowances, &forger, 31, Verdict::Accept, at(3));
+        assert_eq!(votes(&mut allowances, &forger, 3), 64);
+        judge(&mut allowances, &forger, 1, Verdict::Accept, at(3));
+        assert_eq!(votes(&mut allowances, &forger, 4), 512);
         // An honest peer leaves its peer slot as it found it.
-        places.leave(&mixed, at(4));
+        allowances.leave(&mixed, at(4));
         let next = PeerId::random();
-        places.take(next, at(4));
-        assert_eq!(votes(&mut places, &next, 5), 512);
+        allowances.take(next, at(4));
+        assert_eq!(votes(&mut allowances, &next, 5), 512);
     }
 }

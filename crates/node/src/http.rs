@@ -114,13 +114,13 @@ struct OpenConnection {
 }
 
 /// The slots of all connections.
-struct Places {
+struct OpenConnections {
     max: usize,
     next: u64,
     taken: BTreeMap<u64, OpenConnection>,
 }
 
-impl Places {
+impl OpenConnections {
     /// Returns a slot for a connection, and a receiver that ends when another connection takes it, or how long to wait
     /// until a slot may be taken from another connection.
     fn take(&mut self, ip: IpAddr, now: Instant) -> Result<(u64, oneshot::Receiver<()>), Duration> {
@@ -132,69 +132,72 @@ impl Places {
         let (sender, given_up) = oneshot::channel();
         let number = self.next;
         self.next += 1;
-        let place = OpenConnection {
+        let connection = OpenConnection {
             group: ClientAddress(ip).group(),
             is_asking: false,
             since: now,
             _given_up: sender,
         };
-        self.taken.insert(number, place);
+        self.taken.insert(number, connection);
         Ok((number, given_up))
     }
 
     /// Picks the connection to evict, from the address, or one of the addresses, with the most connections.
     fn victim(&self, now: Instant) -> Result<u64, Duration> {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        for place in self.taken.values() {
-            *counts.entry(place.group).or_default() += 1;
+        for connection in self.taken.values() {
+            *counts.entry(connection.group).or_default() += 1;
         }
         let most = counts.values().max();
         let of_most = self
             .taken
             .iter()
-            .filter(|(_, place)| counts.get(&place.group) == most);
-        let age = |place: &OpenConnection| now.saturating_duration_since(place.since);
-        let old = of_most.clone().filter(|(_, place)| age(place) >= GRACE);
-        let worst =
-            old.max_by_key(|(number, place)| (!place.is_asking, age(place), Reverse(**number)));
-        let oldest = of_most.map(|(_, place)| age(place)).max();
+            .filter(|(_, connection)| counts.get(&connection.group) == most);
+        let age = |connection: &OpenConnection| now.saturating_duration_since(connection.since);
+        let old = of_most
+            .clone()
+            .filter(|(_, connection)| age(connection) >= GRACE);
+        let worst = old.max_by_key(|(number, connection)| {
+            (!connection.is_asking, age(connection), Reverse(**number))
+        });
+        let oldest = of_most.map(|(_, connection)| age(connection)).max();
         let wait = GRACE.saturating_sub(oldest.unwrap_or(Duration::ZERO));
         worst.map(|(number, _)| *number).ok_or(wait)
     }
 
     /// A connection has sent a request, or been sent part of a response.
     fn note(&mut self, number: u64, is_asking: bool) {
-        if let Some(place) = self.taken.get_mut(&number)
-            && (place.is_asking != is_asking || !is_asking)
+        if let Some(connection) = self.taken.get_mut(&number)
+            && (connection.is_asking != is_asking || !is_asking)
         {
-            place.is_asking = is_asking;
-            place.since = Instant::now();
+            connection.is_asking = is_asking;
+            connection.since = Instant::now();
         }
     }
 }
 
-fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+fn lock(connections: &Mutex<OpenConnections>) -> MutexGuard<'_, OpenConnections> {
     // No code under this lock can leave the slots half changed.
-    places.lock().unwrap_or_else(PoisonError::into_inner)
+    connections.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A listener that limits its connections.
 struct Guard {
     listener: TcpListener,
-    places: Arc<Mutex<Places>>,
+    connections: Arc<Mutex<OpenConnections>>,
     limits: Limits,
 }
 
 impl Guard {
     fn new(listener: TcpListener, limits: Limits) -> Self {
-        let places = Places {
+        let connections = OpenConnections {
             max: limits.connections_max,
             next: 0,
             taken: BTreeMap::new(),
         };
         Guard {
             listener,
-            places: Arc::new(Mutex::new(places)),
+            connections: Arc::new(Mutex::new(connections)),
             limits,
         }
     }
@@ -212,9 +215,9 @@ impl Listener for Guard {
             }
         };
         let (number, given_up) = loop {
-            let taken = lock(&self.places).take(address.ip(), Instant::now());
+            let taken = lock(&self.connections).take(address.ip(), Instant::now());
             match taken {
-                Ok(place) => break place,
+                Ok(slot) => break slot,
                 Err(wait) => sleep(wait).await,
             }
         };
@@ -225,7 +228,7 @@ impl Listener for Guard {
             is_answered: false,
             number,
             given_up: Some(given_up),
-            places: self.places.clone(),
+            connections: self.connections.clone(),
         };
         (guarded, address)
     }
@@ -246,12 +249,12 @@ struct Guarded {
     /// None once another connection has its slot: a completed receiver must not be polled, and the server still writes
     /// and flushes after an error.
     given_up: Option<oneshot::Receiver<()>>,
-    places: Arc<Mutex<Places>>,
+    connections: Arc<Mutex<OpenConnections>>,
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        lock(&self.places).taken.remove(&self.number);
+        lock(&self.connections).taken.remove(&self.number);
     }
 }
 
@@ -274,7 +277,7 @@ impl Guarded {
             let until = Instant::now() + self.limits.next;
             self.deadline.as_mut().reset(until);
             self.is_answered = true;
-            lock(&self.places).note(self.number, false);
+            lock(&self.connections).note(self.number, false);
         }
     }
 
@@ -285,7 +288,7 @@ impl Guarded {
             let until = until.max(self.deadline.deadline());
             self.deadline.as_mut().reset(until);
         }
-        lock(&self.places).note(self.number, true);
+        lock(&self.connections).note(self.number, true);
     }
 }
 
@@ -411,7 +414,7 @@ mod tests {
             is_cut = slow.write_all(b"G").is_err();
             std::thread::sleep(Duration::from_millis(50));
         }
-        assert!(is_cut, "a byte now and then holds a place for ever");
+        assert!(is_cut, "a byte now and then holds a slot for ever");
         for client in [&mut silent, &mut deaf] {
             client
                 .set_read_timeout(Some(Duration::from_secs(20)))
@@ -511,7 +514,7 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_from_the_address_that_has_the_most() {
-        let mut places = Places {
+        let mut connections = OpenConnections {
             max: 8,
             next: 0,
             taken: BTreeMap::new(),
@@ -519,26 +522,26 @@ mod tests {
         let (few, many): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let began = Instant::now();
         for ip in [few, many, many, many, many, many, many, many] {
-            places.take(ip, began).unwrap();
+            connections.take(ip, began).unwrap();
         }
         assert_eq!(
-            places.take(few, began).unwrap_err(),
+            connections.take(few, began).unwrap_err(),
             GRACE,
             "nobody is cut at once"
         );
-        places.note(1, true);
+        connections.note(1, true);
         let later = began + GRACE;
         // The second connection of the crowd is evicted: the first one has a pending request.
-        let (_, mut kept) = places.take(few, later).unwrap();
-        assert!(!places.taken.contains_key(&2) && places.taken.contains_key(&1));
+        let (_, mut kept) = connections.take(few, later).unwrap();
+        assert!(!connections.taken.contains_key(&2) && connections.taken.contains_key(&1));
         let later = later + GRACE;
-        places.take(many, later).unwrap();
+        connections.take(many, later).unwrap();
         assert!(
             kept.try_recv()
                 .is_err_and(|error| error == oneshot::error::TryRecvError::Empty)
         );
         assert!(
-            places.taken.contains_key(&0),
+            connections.taken.contains_key(&0),
             "the other address keeps its own"
         );
         // All addresses of one IPv6 network count as one.
@@ -551,19 +554,19 @@ mod tests {
     #[test]
     fn of_addresses_that_have_as_many_the_one_that_is_idle_gives_way() {
         for idle in [0, 1] {
-            let mut places = Places {
+            let mut connections = OpenConnections {
                 max: 2,
                 next: 0,
                 taken: BTreeMap::new(),
             };
             let began = Instant::now();
             for host in [1, 2] {
-                places.take([192, 0, 2, host].into(), began).unwrap();
+                connections.take([192, 0, 2, host].into(), began).unwrap();
             }
-            places.note(1 - idle, true);
+            connections.note(1 - idle, true);
             let later = Instant::now() + 2 * GRACE;
-            places.take([192, 0, 2, 3].into(), later).unwrap();
-            assert!(!places.taken.contains_key(&idle), "{idle}");
+            connections.take([192, 0, 2, 3].into(), later).unwrap();
+            assert!(!connections.taken.contains_key(&idle), "{idle}");
         }
     }
 

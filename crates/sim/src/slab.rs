@@ -14,14 +14,14 @@ struct Entry<T> {
 /// message to many receivers is stored here once.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<Entry<T>>,
+    entries: Vec<Entry<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Slab {
-            places: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -32,27 +32,27 @@ impl<T> Slab<T> {
     /// can address.
     #[inline]
     pub(crate) fn insert(&mut self, thing: T, holders: u32) -> Option<u32> {
-        let place = Entry {
+        let entry = Entry {
             holders,
             thing: Some(thing),
         };
         if let Some(index) = self.free.pop() {
-            self.places[index as usize] = place;
+            self.entries[index as usize] = entry;
             return Some(index);
         }
-        let index = u32::try_from(self.places.len()).ok()?;
+        let index = u32::try_from(self.entries.len()).ok()?;
         if index > ARG_MAX {
             return None;
         }
-        self.places.push(place);
+        self.entries.push(entry);
         Some(index)
     }
 
     /// Prefetches a slot whose value will be read soon.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
-        if let Some(place) = self.places.get(index as usize) {
-            alphorn_exec::prefetch(place);
+        if let Some(entry) = self.entries.get(index as usize) {
+            alphorn_exec::prefetch(entry);
         }
     }
 
@@ -62,9 +62,9 @@ impl<T> Slab<T> {
     /// If the value has no holder.
     #[inline]
     pub(crate) fn hold(&mut self, index: u32, holders: u32) {
-        let place = &mut self.places[index as usize];
-        assert!(place.holders > 0, "thing {index} is held");
-        place.holders += holders;
+        let entry = &mut self.entries[index as usize];
+        assert!(entry.holders > 0, "thing {index} is held");
+        entry.holders += holders;
     }
 
     /// Returns the value.
@@ -73,7 +73,7 @@ impl<T> Slab<T> {
     /// If the value has no holder.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &T {
-        let thing = self.places[index as usize].thing.as_ref();
+        let thing = self.entries[index as usize].thing.as_ref();
         thing.expect("a thing is read by its holders")
     }
 
@@ -83,26 +83,26 @@ impl<T> Slab<T> {
     /// If the value has no holder.
     #[inline]
     pub(crate) fn release(&mut self, index: u32) -> Option<T> {
-        let place = &mut self.places[index as usize];
-        assert!(place.holders > 0, "thing {index} is held");
-        place.holders -= 1;
-        if place.holders > 0 {
+        let entry = &mut self.entries[index as usize];
+        assert!(entry.holders > 0, "thing {index} is held");
+        entry.holders -= 1;
+        if entry.holders > 0 {
             return None;
         }
         self.free.push(index);
-        place.thing.take()
+        entry.thing.take()
     }
 
     /// Returns the value, if it has a holder.
     #[inline]
     pub(crate) fn peek(&self, index: u32) -> Option<&T> {
-        self.places.get(index as usize)?.thing.as_ref()
+        self.entries.get(index as usize)?.thing.as_ref()
     }
 
     /// Number of values held.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.entries.len() - self.free.len()
     }
 }
 
@@ -113,8 +113,8 @@ impl<T: Clone> Slab<T> {
     /// If the value has no holder.
     #[inline]
     pub(crate) fn redeem(&mut self, index: u32) -> T {
-        if self.places[index as usize].holders > 1 {
-            self.places[index as usize].holders -= 1;
+        if self.entries[index as usize].holders > 1 {
+            self.entries[index as usize].holders -= 1;
             return self.get(index).clone();
         }
         self.release(index).expect("the last holder gets the thing")

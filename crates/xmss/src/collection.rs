@@ -156,22 +156,24 @@ pub(crate) fn holds(
     statement: &Statement,
     evidence: &Evidence,
 ) -> bool {
-    let Some(place) = StatementContext::of(proofs, keys, statement) else {
+    let Some(context) = StatementContext::of(proofs, keys, statement) else {
         return false;
     };
     let support = &evidence.support;
-    if support.len() != place.len || !place.takes(proofs, support.signer_count(), &evidence.bytes) {
+    if support.len() != context.len
+        || !context.takes(proofs, support.signer_count(), &evidence.bytes)
+    {
         return false;
     }
-    let Some(signers) = place.signers(0, support) else {
+    let Some(signers) = context.signers(0, support) else {
         return false;
     };
     let claimed = Claimed {
-        slot: place.slot,
+        slot: context.slot,
         message: &statement.message,
         signers: &signers,
     };
-    let verified = proofs.verify_evidence(exec, place.registry, &claimed, &evidence.bytes);
+    let verified = proofs.verify_evidence(exec, context.registry, &claimed, &evidence.bytes);
     verified.is_ok()
 }
 
@@ -194,12 +196,12 @@ pub(crate) fn prove(
     union: &Evidence,
     source: &dyn Fn(u32) -> usize,
 ) -> Result<Evidence, SchemeError> {
-    let place = StatementContext::of(proofs, keys, statement)
+    let context = StatementContext::of(proofs, keys, statement)
         .ok_or_else(|| unsupported("prove the votes of a range that is no unit"))?;
     let malformed = |position| SchemeError::Malformed(source(position));
     let each = proofs.set().params().signature_bytes;
     let count = union.support.signer_count();
-    if place.unit.level == 1 && count > proofs.mergeable_max() {
+    if context.unit.level == 1 && count > proofs.mergeable_max() {
         return Err(unsupported(
             "prove more votes of a cell than a merged proof may have",
         ));
@@ -216,17 +218,17 @@ pub(crate) fn prove(
     let signed: Vec<Signed<'_>> = decoded
         .iter()
         .map(|(position, signature)| Signed {
-            position: place.offset as u32 + position,
+            position: context.offset as u32 + position,
             signature,
         })
         .collect();
-    let proved = prove_signed(proofs, exec, &place, statement, &signed);
+    let proved = prove_signed(proofs, exec, &context, statement, &signed);
     let bytes = proved.map_err(|error| match error {
         ProveError::Stopped => SchemeError::Stopped,
         ProveError::Empty => SchemeError::Empty,
         ProveError::InvalidSignatures { positions } => {
             let first = positions.first().copied().unwrap_or_default();
-            malformed(first.saturating_sub(place.offset as u32))
+            malformed(first.saturating_sub(context.offset as u32))
         }
         _ => unsupported("prove these votes: its prover refuses them"),
     })?;
@@ -240,14 +242,14 @@ pub(crate) fn prove(
 fn prove_signed(
     proofs: &Proofs,
     exec: Exec<'_>,
-    place: &StatementContext<'_>,
+    context: &StatementContext<'_>,
     statement: &Statement,
     signed: &[Signed<'_>],
 ) -> Result<Vec<u8>, ProveError> {
-    let (registry, slot, message) = (place.registry, place.slot, &statement.message);
+    let (registry, slot, message) = (context.registry, context.slot, &statement.message);
     let prove =
         |signed: &[Signed<'_>]| proofs.prove_evidence(exec, registry, slot, message, signed);
-    if place.is_last || signed.len() <= proofs.mergeable_max() {
+    if context.is_last || signed.len() <= proofs.mergeable_max() {
         return prove(signed);
     }
     let mut leaves: Vec<(Bitfield, Vec<u8>)> = Vec::new();
@@ -274,39 +276,39 @@ pub(crate) fn merge(
     if statement.layer == Layer::Aggregate {
         return Err(unsupported("merge proofs to an aggregate"));
     }
-    let place = StatementContext::of(proofs, keys, statement)
+    let context = StatementContext::of(proofs, keys, statement)
         .ok_or_else(|| unsupported("merge proofs over a range that is no unit"))?;
     let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(proved.len() + 1);
     for (i, part) in proved {
-        let signers = place.signers(part.offset as usize, &part.evidence.support);
+        let signers = context.signers(part.offset as usize, &part.evidence.support);
         let signers = signers.ok_or(SchemeError::Malformed(*i))?;
         pieces.push(piece(
             proofs,
-            &place,
+            &context,
             signers,
             &part.evidence.bytes,
             Some(*i),
         ));
     }
     if let Some(listed) = &listed {
-        let support = listed.support.place(place.registry.len(), place.offset);
+        let support = listed.support.place(context.registry.len(), context.offset);
         pieces.push(piece(
             proofs,
-            &place,
+            &context,
             support.signers(),
             &listed.bytes,
             None,
         ));
     }
-    let fits = |level: u32, parts: u64| level + merge_levels(proofs, parts) <= place.merges_max;
+    let fits = |level: u32, parts: u64| level + merge_levels(proofs, parts) <= context.merges_max;
     let pieces = with_room(exec, pieces, &fits)?;
-    let mut signers = Bitfield::new(place.registry.len());
+    let mut signers = Bitfield::new(context.registry.len());
     for piece in &pieces {
         signers.union_with(&piece.signers);
     }
     let bytes = match pieces.as_slice() {
-        [piece] => single(proofs, exec, &place, statement, piece),
-        _ => merged(proofs, exec, &place, statement, &pieces),
+        [piece] => single(proofs, exec, &context, statement, piece),
+        _ => merged(proofs, exec, &context, statement, &pieces),
     };
     let bytes = bytes.map_err(|error| match error {
         // Here `i` is the number of a piece.
@@ -316,7 +318,7 @@ pub(crate) fn merge(
         ),
         error => error,
     })?;
-    let own = place.offset..place.offset + place.len;
+    let own = context.offset..context.offset + context.len;
     Ok(Evidence {
         support: Support::from_bits(signers.extract(own)).into(),
         bytes: bytes.into(),
@@ -325,7 +327,7 @@ pub(crate) fn merge(
 
 fn piece<'a>(
     proofs: &Proofs,
-    place: &StatementContext<'_>,
+    context: &StatementContext<'_>,
     signers: Bitfield,
     bytes: &'a [u8],
     part: Option<usize>,
@@ -335,7 +337,7 @@ fn piece<'a>(
     let levels = parts.iter().filter_map(|part| merge_level(part.proof));
     Piece {
         // Capped at the level at which nothing can be merged further, whatever a header says.
-        level: levels.max().unwrap_or_default().min(place.merges_max),
+        level: levels.max().unwrap_or_default().min(context.merges_max),
         parts: parts.len().max(1),
         signers,
         bytes,
@@ -347,16 +349,16 @@ fn piece<'a>(
 fn single(
     proofs: &Proofs,
     exec: Exec<'_>,
-    place: &StatementContext<'_>,
+    context: &StatementContext<'_>,
     statement: &Statement,
     piece: &Piece<'_>,
 ) -> Result<Vec<u8>, SchemeError> {
     let claimed = Claimed {
-        slot: place.slot,
+        slot: context.slot,
         message: &statement.message,
         signers: &piece.signers,
     };
-    match proofs.verify_evidence(exec, place.registry, &claimed, piece.bytes) {
+    match proofs.verify_evidence(exec, context.registry, &claimed, piece.bytes) {
         Ok(()) => Ok(piece.bytes.to_vec()),
         Err(_) => Err(SchemeError::Malformed(0)),
     }
@@ -366,7 +368,7 @@ fn single(
 fn merged(
     proofs: &Proofs,
     exec: Exec<'_>,
-    place: &StatementContext<'_>,
+    context: &StatementContext<'_>,
     statement: &Statement,
     pieces: &[Piece<'_>],
 ) -> Result<Vec<u8>, SchemeError> {
@@ -376,8 +378,8 @@ fn merged(
         .flat_map(|(i, piece)| std::iter::repeat_n(i, piece.parts))
         .collect();
     let pieces: Vec<(&Bitfield, &[u8])> = pieces.iter().map(|p| (&p.signers, p.bytes)).collect();
-    let (registry, message) = (place.registry, &statement.message);
-    let merged = proofs.merge_evidence(exec, registry, place.slot, message, &pieces);
+    let (registry, message) = (context.registry, &statement.message);
+    let merged = proofs.merge_evidence(exec, registry, context.slot, message, &pieces);
     merged.map_err(|error| match error {
         ProveError::Stopped => SchemeError::Stopped,
         ProveError::Empty => SchemeError::Empty,

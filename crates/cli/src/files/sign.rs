@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     #[command(flatten)]
-    place: Destination,
+    destination: Destination,
     #[command(flatten)]
     secret: SecretOptions,
     /// Replace existing signatures
@@ -132,7 +132,7 @@ impl Command for Args {
     }
 
     fn outputs(&self) -> Result<Vec<PathBuf>> {
-        places(self)
+        outputs(self)
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {
@@ -140,7 +140,7 @@ impl Command for Args {
         let sink = self.options.sink();
         check_count("keys", self.key.len())?;
         let message = self.message.bytes()?;
-        let places = places(self)?;
+        let outputs = outputs(self)?;
         // The keys must exist: they determine the scheme, and so whether a slot is needed.
         self.key
             .iter()
@@ -148,10 +148,10 @@ impl Command for Args {
         check_message::<S>(&message)?;
         check_slot::<S>(self.slot).context("--slot")?;
         let mut staged = Staged::new(self.force);
-        for place in &places {
-            staged.check(place, Access::Public)?;
+        for output in &outputs {
+            staged.check(output, Access::Public)?;
         }
-        if let Some(folder) = &self.place.out_dir {
+        if let Some(folder) = &self.destination.out_dir {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot create the folder {}", folder.display()))?;
         }
@@ -169,12 +169,12 @@ impl Command for Args {
                 signature: Hex(signature),
             })
         };
-        for (ready, place) in ready.iter().zip(&places) {
+        for (ready, output) in ready.iter().zip(&outputs) {
             let blank = file(ready, vec![0; S::SIGNATURE_BYTES])?;
-            staged.add(place, Access::Public, &blank)?;
+            staged.add(output, Access::Public, &blank)?;
         }
         let mut signed = Vec::with_capacity(ready.len());
-        for (i, (mut ready, place)) in ready.into_iter().zip(&places).enumerate() {
+        for (i, (mut ready, output)) in ready.into_iter().zip(&outputs).enumerate() {
             bars.show("signatures", i as u64, self.key.len() as u64);
             let what = to_sign(self, ready.path, &message);
             let prepared = ready.prepared.take().context("a key signs once")?;
@@ -182,15 +182,15 @@ impl Command for Args {
             staged.rewrite(i, &file(&ready, signature.clone())?)?;
             signed.push(json!({
                 "key": shown(ready.path),
-                "file": shown(place),
+                "file": shown(output),
                 "public_key": Hex::<true>(ready.pair.public.public_key),
                 "signature": Hex::<true>(signature),
             }));
         }
         bars.clear();
         staged.commit()?;
-        for place in &places {
-            sink.say(&shown(place));
+        for output in &outputs {
+            sink.say(&shown(output));
         }
         let fields =
             json!({ "message": Hex::<true>(message), "slot": self.slot, "signatures": signed });
@@ -261,23 +261,27 @@ fn allow_open_files(files: u64) {
 }
 
 /// Returns the path of each key's signature.
-fn places(args: &Args) -> Result<Vec<PathBuf>> {
-    if let Some(out) = &args.place.out {
+fn outputs(args: &Args) -> Result<Vec<PathBuf>> {
+    if let Some(out) = &args.destination.out {
         only_one(args.key.len())?;
         return Ok(vec![out.clone()]);
     }
-    let folder = args.place.out_dir.as_deref().unwrap_or(Path::new("."));
-    let place = |key: &PathBuf| {
+    let folder = args
+        .destination
+        .out_dir
+        .as_deref()
+        .unwrap_or(Path::new("."));
+    let output = |key: &PathBuf| {
         let stem = key.file_stem().unwrap_or_default().to_string_lossy();
         folder.join(format!("{stem}.signature.json"))
     };
-    let places: Vec<PathBuf> = args.key.iter().map(place).collect();
+    let outputs: Vec<PathBuf> = args.key.iter().map(output).collect();
     let mut known = BTreeSet::new();
-    if let Some(twice) = places.iter().find(|place| !known.insert(*place)) {
+    if let Some(twice) = outputs.iter().find(|output| !known.insert(*output)) {
         let twice = twice.display();
         return Err(anyhow!("{twice} would be the signature of two keys").into());
     }
-    Ok(places)
+    Ok(outputs)
 }
 
 fn only_one(keys: usize) -> anyhow::Result<()> {

@@ -187,7 +187,7 @@ impl KeystoreOptions {
         let scheme = Bls::with_threads(THREADS)?;
         let keys = self.unlock(&scheme, folder, public, hosted)?.into_iter();
         Ok(keys
-            .map(|(place, (_, key))| (place.validator, key))
+            .map(|(owner, (_, key))| (owner.validator, key))
             .collect())
     }
 
@@ -201,8 +201,8 @@ impl KeystoreOptions {
     ) -> Result<alphorn_falcon::Signers> {
         let scheme = Falcon::<FnDsa04>::with_threads(THREADS, kernel)?;
         let mut signers = alphorn_falcon::Signers::new();
-        for (place, (_, key)) in self.unlock(&scheme, folder, public, hosted)? {
-            signers.insert(place.validator, key);
+        for (owner, (_, key)) in self.unlock(&scheme, folder, public, hosted)? {
+            signers.insert(owner.validator, key);
         }
         Ok(signers)
     }
@@ -217,19 +217,19 @@ impl KeystoreOptions {
     ) -> Result<(alphorn_xmss::Signers, KeyMarks)> {
         let scheme = Xmss::<CompactSet>::with_threads(THREADS, kernel)?;
         let (mut signers, mut marks) = (alphorn_xmss::Signers::new(), Vec::new());
-        for (place, (path, key)) in self.unlock(&scheme, folder, public, hosted)? {
-            if key.purpose() != place.purpose {
+        for (owner, (path, key)) in self.unlock(&scheme, folder, public, hosted)? {
+            if key.purpose() != owner.purpose {
                 let (file, found) = (path.display(), key.purpose());
-                return Err(anyhow!("{file}: a key of purpose {found:?}, that of {place}").into());
+                return Err(anyhow!("{file}: a key of purpose {found:?}, that of {owner}").into());
             }
             let (path, store) = open_mark(&key, &path)?;
             marks.push(KeyMark {
-                validator: place.validator,
+                validator: owner.validator,
                 path,
                 slots: key.slots(),
                 store,
             });
-            signers.insert(place.validator, key);
+            signers.insert(owner.validator, key);
         }
         Ok((signers, KeyMarks::new(marks)))
     }
@@ -251,7 +251,7 @@ impl KeystoreOptions {
             Some(file) => Some(Password::read(file, permissions)?),
             None => None,
         };
-        let places = places(public);
+        let owners = owners(public);
         let files = json_files(folder)?;
         let mut bars = Bars::new();
         let mut found = Unlocked::<S::SecretKey>::new();
@@ -263,16 +263,16 @@ impl KeystoreOptions {
             let located = Located::read::<S>(path)?;
             let pair = located.unlock(scheme, password.as_ref(), permissions, &mut bars)?;
             let (key, file) = (Hex::<true>(pair.public.public_key), path.display());
-            let place = places.get(key.0.as_slice()).copied().ok_or_else(|| {
+            let owner = owners.get(key.0.as_slice()).copied().ok_or_else(|| {
                 anyhow!("{file}: the network has no validator with the key {key}")
             })?;
-            if hosted.validators.binary_search(&place.validator).is_err() {
+            if hosted.validators.binary_search(&owner.validator).is_err() {
                 let node = hosted.node;
-                return Err(anyhow!("{file}: {place}, which {node} does not host").into());
+                return Err(anyhow!("{file}: {owner}, which {node} does not host").into());
             }
-            if let Some((first, _)) = found.insert(place, (path.clone(), pair.key)) {
+            if let Some((first, _)) = found.insert(owner, (path.clone(), pair.key)) {
                 let first = first.display();
-                return Err(anyhow!("{file}: the key of {place}, as {first}").into());
+                return Err(anyhow!("{file}: the key of {owner}, as {first}").into());
             }
         }
         bars.clear();
@@ -282,8 +282,8 @@ impl KeystoreOptions {
 }
 
 /// Returns the validator and purpose of each public key.
-fn places(public: &PublicKeys) -> BTreeMap<&[u8], KeyOwner> {
-    let mut places = BTreeMap::new();
+fn owners(public: &PublicKeys) -> BTreeMap<&[u8], KeyOwner> {
+    let mut owners = BTreeMap::new();
     for (entry, v) in public.file.keys.iter().zip(0..) {
         let keys = [
             (Purpose::Vote, &entry.public_key),
@@ -291,10 +291,10 @@ fn places(public: &PublicKeys) -> BTreeMap<&[u8], KeyOwner> {
         ];
         for (purpose, key) in keys.into_iter().filter(|(_, key)| !key.0.is_empty()) {
             let validator = Validator(v);
-            places.insert(key.0.as_slice(), KeyOwner { validator, purpose });
+            owners.insert(key.0.as_slice(), KeyOwner { validator, purpose });
         }
     }
-    places
+    owners
 }
 
 /// Rejects a folder with missing keystores.
@@ -310,10 +310,10 @@ fn check_all<S: FileScheme>(
         false => &[Purpose::Vote],
     };
     let wanted = validators.iter().flat_map(|&validator| {
-        let place = move |&purpose| KeyOwner { validator, purpose };
-        purposes.iter().map(place)
+        let owner = move |&purpose| KeyOwner { validator, purpose };
+        purposes.iter().map(owner)
     });
-    match { wanted }.find(|place| !found.contains_key(place)) {
+    match { wanted }.find(|owner| !found.contains_key(owner)) {
         None => Ok(()),
         Some(first) => Err(anyhow!(
             "{}: {} keystores, {node} hosts {} validators; that of {first} is not there",

@@ -119,7 +119,7 @@ impl Reject {
     }
 
     /// Maps a decoding error to a reason. A support that refers to an unknown block is not
-    /// malformed, only unreadable for now.
+    /// malformed, only not readable yet.
     pub(crate) fn from_decode(error: DecodeError) -> Self {
         match error {
             DecodeError::Missing { .. } => Self::UnknownBlock,

@@ -11,7 +11,7 @@ const PLACE_BITS: u32 = 16;
 pub(super) struct Inbox<P, X> {
     /// Identity of the message in each slot, which is all that a duplicate reads.
     ids: Vec<Option<DenseId>>,
-    places: Vec<Entry<P, X>>,
+    entries: Vec<Entry<P, X>>,
     free: Vec<u16>,
     /// Upper bound on the uses of slots since removed, so that no token is issued twice.
     uses: u64,
@@ -27,7 +27,7 @@ impl<P, X> Default for Inbox<P, X> {
     fn default() -> Self {
         Self {
             ids: Vec::new(),
-            places: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
             uses: 0,
         }
@@ -44,10 +44,10 @@ impl<P, X> Inbox<P, X> {
     /// Frees the memory of messages that no longer wait.
     pub(super) fn shrink(&mut self) {
         if self.len() == 0 {
-            let uses = self.places.iter().map(|place| place.uses);
+            let uses = self.entries.iter().map(|entry| entry.uses);
             self.uses = uses.max().unwrap_or(self.uses).max(self.uses);
             self.ids = Vec::new();
-            self.places = Vec::new();
+            self.entries = Vec::new();
             self.free = Vec::new();
         }
     }
@@ -55,17 +55,17 @@ impl<P, X> Inbox<P, X> {
     /// The note of a waiting message.
     #[inline]
     pub(super) fn find(&mut self, id: &DenseId) -> Option<&mut X> {
-        let place = self.ids.iter().position(|waiting| *waiting == Some(*id))?;
-        let content = self.places[place].content.as_mut();
+        let index = self.ids.iter().position(|waiting| *waiting == Some(*id))?;
+        let content = self.entries[index].content.as_mut();
         content.map(|(_, note)| note)
     }
 
     /// The notes of all waiting messages.
     pub(super) fn notes(&self) -> impl Iterator<Item = &X> {
         let contents = self
-            .places
+            .entries
             .iter()
-            .filter_map(|place| place.content.as_ref());
+            .filter_map(|entry| entry.content.as_ref());
         contents.map(|(_, note)| note)
     }
 
@@ -75,7 +75,7 @@ impl<P, X> Inbox<P, X> {
             Some(index) => usize::from(index),
             None => {
                 self.ids.push(None);
-                self.places.push(Entry {
+                self.entries.push(Entry {
                     uses: self.uses,
                     content: None,
                 });
@@ -83,20 +83,20 @@ impl<P, X> Inbox<P, X> {
             }
         };
         self.ids[index] = Some(id);
-        let place = &mut self.places[index];
-        place.content = Some((payload, note));
-        Token(place.uses << PLACE_BITS | index as u64)
+        let entry = &mut self.entries[index];
+        entry.content = Some((payload, note));
+        Token(entry.uses << PLACE_BITS | index as u64)
     }
 
     /// Removes a waiting message.
     pub(super) fn take(&mut self, token: Token) -> Option<(DenseId, P, X)> {
         let index = token.0 as u16;
-        let place = self.places.get_mut(usize::from(index))?;
-        if place.uses != token.0 >> PLACE_BITS {
+        let entry = self.entries.get_mut(usize::from(index))?;
+        if entry.uses != token.0 >> PLACE_BITS {
             return None;
         }
-        let (payload, note) = place.content.take()?;
-        place.uses += 1;
+        let (payload, note) = entry.content.take()?;
+        entry.uses += 1;
         let id = self.ids[usize::from(index)].take()?;
         self.free.push(index);
         Some((id, payload, note))

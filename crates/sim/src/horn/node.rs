@@ -295,7 +295,7 @@ impl HornNode {
         self.drain(index, NO_PEER);
     }
 
-    /// Carries out the state machine's outputs until it has none left for now.
+    /// Carries out all outputs of the state machine that are due.
     fn settle(&mut self) {
         loop {
             while let Some(output) = self.machine.poll_output() {

@@ -106,13 +106,13 @@ pub fn run(
     let class = scenario.classes(seed);
     let latency = Arc::new(Latency::new(&scenario.latency, regions.clone()));
     let honest = scenario.honest(&faulty);
-    let place = DrawnNetwork {
+    let drawn = DrawnNetwork {
         graph: graph.clone(),
         latency: latency.clone(),
         class: class.clone(),
         threads: crate::run::threads(scenario, observe),
     };
-    let mut config = scenario.world(place, HornMessage::KINDS.len(), seed);
+    let mut config = scenario.world(drawn, HornMessage::KINDS.len(), seed);
     config.net.paced = plan.casts();
     config.net.dial = dial;
     let watch = Watch::new(plan.clone(), honest.clone());

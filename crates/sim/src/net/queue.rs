@@ -44,14 +44,14 @@ struct Fanout {
 
 impl Fanout {
     fn new(flight: Flight, others: &[u32]) -> Self {
-        let mut place = Fanout {
+        let mut fanout = Fanout {
             flight,
             others: [NONE; OTHERS],
             count: others.len() as u8,
         };
-        let ends = place.others.iter_mut().zip(others.iter().rev());
-        ends.for_each(|(place, end)| *place = *end);
-        place
+        let ends = fanout.others.iter_mut().zip(others.iter().rev());
+        ends.for_each(|(other, end)| *other = *end);
+        fanout
     }
 
     fn others(&self) -> &[u32] {
@@ -86,7 +86,7 @@ impl Fanout {
 /// All waiting flights, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
-    places: Vec<Fanout>,
+    fanouts: Vec<Fanout>,
     /// Free slots. They are not chained through the slots themselves, so taking one need not wait for its memory.
     free: Vec<u32>,
 }
@@ -96,38 +96,38 @@ impl Flights {
     /// wait.
     #[inline]
     pub(crate) fn insert(&mut self, flight: Flight, others: &[u32]) -> u32 {
-        let place = Fanout::new(flight, others);
+        let fanout = Fanout::new(flight, others);
         if let Some(index) = self.free.pop() {
-            self.places[index as usize] = place;
+            self.fanouts[index as usize] = fanout;
             return index;
         }
-        self.places.push(place);
-        self.places.len() as u32 - 1
+        self.fanouts.push(fanout);
+        self.fanouts.len() as u32 - 1
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Flight {
         self.free.push(index);
-        self.places[index as usize].flight
+        self.fanouts[index as usize].flight
     }
 
     /// Moves a flight on to its next receiver and returns the flight to the previous one; none if that is the last.
     #[inline]
     pub(crate) fn split(&mut self, index: u32) -> Option<Flight> {
-        let place = &mut self.places[index as usize];
-        let flight = place.flight;
-        place.turn().then_some(flight)
+        let fanout = &mut self.fanouts[index as usize];
+        let flight = fanout.flight;
+        fanout.turn().then_some(flight)
     }
 
     /// Removes a receiver of a flight that is not its only one. Returns false if `end` is not a receiver or the
     /// only one.
     pub(crate) fn leave_out(&mut self, index: u32, end: u32) -> bool {
-        self.places[index as usize].leave_out(end)
+        self.fanouts[index as usize].leave_out(end)
     }
 
     /// Number of waiting flights, counting one for all of its receivers.
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.fanouts.len() - self.free.len()
     }
 }
 
@@ -136,14 +136,14 @@ impl std::ops::Index<u32> for Flights {
 
     #[inline]
     fn index(&self, index: u32) -> &Flight {
-        &self.places[index as usize].flight
+        &self.fanouts[index as usize].flight
     }
 }
 
 impl std::ops::IndexMut<u32> for Flights {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut Flight {
-        &mut self.places[index as usize].flight
+        &mut self.fanouts[index as usize].flight
     }
 }
 

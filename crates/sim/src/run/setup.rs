@@ -143,13 +143,13 @@ impl Setup {
 
     /// Network, processors and limits of a run with this many threads.
     pub(super) fn world<R: Role>(&self, scenario: &Scenario, threads: usize) -> WorldConfig {
-        let place = DrawnNetwork {
+        let drawn = DrawnNetwork {
             graph: self.graph.clone(),
             latency: self.latency.clone(),
             class: self.class.clone(),
             threads,
         };
-        let mut config = scenario.world(place, <R::Message as Wire>::KINDS.len(), self.seed);
+        let mut config = scenario.world(drawn, <R::Message as Wire>::KINDS.len(), self.seed);
         config.net.paced = R::Message::PACES;
         config.limits.quiet_ns = QUIET_NS;
         config

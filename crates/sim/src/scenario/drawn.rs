@@ -186,17 +186,17 @@ impl Scenario {
 
     /// Network, processors and limits of a world with `kinds` kinds of messages. The world does not stop when
     /// it is quiet.
-    pub(crate) fn world(&self, place: DrawnNetwork, kinds: usize, seed: u64) -> WorldConfig {
+    pub(crate) fn world(&self, drawn: DrawnNetwork, kinds: usize, seed: u64) -> WorldConfig {
         let table_pct = u64::from(self.compute.factor_pct);
         let processor = |class: &Class| Processor {
             cores: u16::try_from(class.cores).unwrap_or(u16::MAX),
             factor_pct: u64::from(class.cpu_factor_pct) * table_pct / 100,
         };
-        let class: Arc<[u16]> = place.class.into();
+        let class: Arc<[u16]> = drawn.class.into();
         WorldConfig {
             net: NetConfig {
-                graph: place.graph,
-                latency: place.latency,
+                graph: drawn.graph,
+                latency: drawn.latency,
                 link: self.link.clone(),
                 dial: None,
                 rates: self.class.iter().map(|class| class.rate(100)).collect(),
@@ -213,7 +213,7 @@ impl Scenario {
                 sim_time_max_ns: self.sim.sim_time_max_ms.saturating_mul(1_000_000),
                 quiet_ns: u64::MAX,
             },
-            threads: place.threads,
+            threads: drawn.threads,
         }
     }
 }

@@ -86,13 +86,13 @@ pub fn run(
         honest,
         found: None,
     };
-    let place = DrawnNetwork {
+    let drawn = DrawnNetwork {
         graph: Arc::new(graph),
         latency: Arc::new(Latency::new(&scenario.latency, regions.clone())),
         class: class.clone(),
         threads: crate::run::threads(scenario, observe),
     };
-    let mut config = scenario.world(place, TreeMessage::KINDS.len(), seed);
+    let mut config = scenario.world(drawn, TreeMessage::KINDS.len(), seed);
     config.net.paced = TreeMessage::PACES;
     let mut world: TreeWorld = World::new(roles, &config, first);
     for (node, wrap) in faulty {

@@ -18,7 +18,7 @@ const ENTRY_NS: u64 = 2_000_000;
 
 /// A collection, with the registry of its signers.
 struct CollectionEntry<'a> {
-    place: StatementContext<'a>,
+    context: StatementContext<'a>,
     message: &'a [u8; 32],
     signers: Bitfield,
 }
@@ -27,22 +27,22 @@ impl CollectionEntry<'_> {
     /// None if the statement is not of a committee, or the support does not fit it.
     fn of<'a>(proofs: &Proofs, bundled: &'a Bundled<'_, EpochKeys>) -> Option<CollectionEntry<'a>> {
         let (statement, support) = (&bundled.statement, bundled.support);
-        let place = StatementContext::of(proofs, bundled.keys, statement)?;
-        if !place.is_last || support.len() != place.len {
+        let context = StatementContext::of(proofs, bundled.keys, statement)?;
+        if !context.is_last || support.len() != context.len {
             return None;
         }
         Some(CollectionEntry {
-            signers: place.signers(0, support)?,
+            signers: context.signers(0, support)?,
             message: &statement.message,
-            place,
+            context,
         })
     }
 
     fn entry(&self) -> BundleEntry<'_> {
         BundleEntry {
-            registry: self.place.registry,
+            registry: self.context.registry,
             claimed: Claimed {
-                slot: self.place.slot,
+                slot: self.context.slot,
                 message: self.message,
                 signers: &self.signers,
             },

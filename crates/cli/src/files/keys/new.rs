@@ -257,12 +257,12 @@ fn add_key<S: FileScheme>(
     scheme: &S,
     args: &Args,
     i: usize,
-    place: KeyTarget<'_>,
+    target: KeyTarget<'_>,
     password: Option<&Password>,
     staged: &mut Staged,
     bars: &mut Bars,
 ) -> Result<PublicKeyEntry> {
-    let KeyTarget { path, slots } = place;
+    let KeyTarget { path, slots } = target;
     let Some(password) = password else {
         let index = args.origin.interop.unwrap_or(0) + i as u32;
         let pair = KeyPair::of(scheme, scheme.interop(index, slots.clone())?);

@@ -152,7 +152,7 @@ impl<V: Voting> AttackedSlot<V> {
         let mut scratch = <V::S as Scheme>::Scratch::default();
         let ctx = &mut Ctx::single(&mut scratch);
         let mut tally = Tally::default();
-        let mut places = Vec::with_capacity(cells.len());
+        let mut verified_cells = Vec::with_capacity(cells.len());
         for cell in cells {
             let aggregates = cell.aggregates(play);
             let evidence: Vec<Evidence> = aggregates
@@ -171,13 +171,13 @@ impl<V: Voting> AttackedSlot<V> {
             let all = aggregates.into_iter().zip(evidence).zip(&verdicts.good);
             let heard = all.filter(|(_, good)| **good).map(|(heard, _)| heard);
             let (aggregates, evidence) = heard.unzip();
-            places.push(VerifiedCell {
+            verified_cells.push(VerifiedCell {
                 cell,
                 aggregates,
                 evidence,
             });
         }
-        let collect = |&rule: &Covering| self.collect(rule, committee, &places, tally, ctx);
+        let collect = |&rule: &Covering| self.collect(rule, committee, &verified_cells, tally, ctx);
         rules.iter().map(collect).collect()
     }
 
@@ -196,7 +196,7 @@ impl<V: Voting> AttackedSlot<V> {
         &self,
         rule: Covering,
         committee: u16,
-        places: &[VerifiedCell<'_>],
+        verified_cells: &[VerifiedCell<'_>],
         verified: Tally,
         ctx: &mut Ctx<'_, <V::S as Scheme>::Scratch>,
     ) -> Result<Tally> {
@@ -204,14 +204,14 @@ impl<V: Voting> AttackedSlot<V> {
         let rule = rule.under(scheme.abilities().overlap(Layer::Aggregate));
         let mut tally = verified;
         let mut parts = Vec::new();
-        for place in places {
-            let picks = rule.picks(&place.aggregates);
+        for verified_cell in verified_cells {
+            let picks = rule.picks(&verified_cell.aggregates);
             tally.cells += 1;
             tally.picks += picks.chosen.len() as u64;
             parts.extend(picks.chosen.iter().map(|&i| Part {
-                offset: place.cell.offset,
+                offset: verified_cell.cell.offset,
                 layer: Layer::Aggregate,
-                evidence: place.evidence[i].clone(),
+                evidence: verified_cell.evidence[i].clone(),
             }));
         }
         let range = self.layout.committee_range(committee);
@@ -240,10 +240,10 @@ impl<V: Voting> AttackedSlot<V> {
             }
         }
         tally.counted = signers.count_ones() as u64;
-        for place in places {
-            let attacked = &place.cell.attacked;
-            let from = place.cell.offset as usize;
-            let own = signers.extract(from..from + place.cell.statement.len as usize);
+        for verified_cell in verified_cells {
+            let attacked = &verified_cell.cell.attacked;
+            let from = verified_cell.cell.offset as usize;
+            let own = signers.extract(from..from + verified_cell.cell.statement.len as usize);
             tally.cast += attacked.votes();
             tally.honest += attacked.honest_votes();
             tally.lost += attacked.lost(&Support::from_bits(own));
