@@ -44,6 +44,7 @@
 
 pub(crate) mod build;
 mod cast;
+mod connections;
 mod fetch;
 mod findings;
 mod floor;

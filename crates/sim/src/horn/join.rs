@@ -9,7 +9,7 @@
 //! There is no charge for connections that the scenario's graph has, nor for those between members that stay for
 //! many epochs.
 
-use super::build::End;
+use super::connections::End;
 use super::message::{HornMessage, Inner};
 use super::node::HornNode;
 use super::plan::{Plan, TopicId};

@@ -1,6 +1,6 @@
 //! Connections by which members join topics: what they cost, which ones are made, and how many a node may have.
 
-use super::super::build::{End, among_members, order};
+use super::super::connections::{End, among_members, order};
 use super::super::join::joins;
 use super::super::plan::{Plan, TopicId};
 use super::*;
