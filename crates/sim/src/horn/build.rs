@@ -2,7 +2,7 @@
 
 use super::HornError;
 use super::cast::{Casting, Casts};
-use super::connections::{End, among_all, among_members, for_publishers, order};
+use super::connections::{Connections, End, among_all, order};
 use super::join::{Dialled, joins};
 use super::message::Item;
 use super::node::HornNode;
@@ -43,32 +43,35 @@ pub(super) fn build(
     seed: u64,
 ) -> Result<Built, RunError> {
     let globals = [plan.collection_topic(), plan.block_topic()];
+    let own = Graph::of(scenario, seed)?;
+    let mut connections = Connections::of(&own);
     let mut ends: Vec<End> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
         if !globals.contains(&topic) {
-            among_members(&mut ends, topic, about, plan.gossip.degree, seed);
+            connections.among_members(&mut ends, topic, about, plan.gossip.degree, seed);
         }
     }
     for topic in globals {
-        among_all(&mut ends, topic, &plan, scenario, seed)?;
+        among_all(&mut ends, topic, &plan, &own, seed);
     }
     let mut edges: Vec<(u32, u32)> = ends
         .iter()
         .filter(|end| end.node < end.peer)
         .map(|end| (end.node, end.peer))
         .collect();
-    for_publishers(&mut edges, &plan);
+    edges.extend(connections.of_publishers(&plan));
+    drop(connections);
     let graph = Arc::new(Graph::from_edges(plan.nodes, edges)?);
     bound(&graph, scenario.link.connections_max)?;
     order(&mut ends);
     let (dial, joins) = match scenario.link.dial_bytes {
         Some(bytes) => {
-            let own = Graph::of(scenario, seed)?;
             let joins = joins(&plan, &graph, &own, &ends, bytes, seed);
             (Some(dial(&graph, &own, &ends, &plan, bytes)?), joins)
         }
         None => (None, Vec::new()),
     };
+    drop(own);
     let mut members: Vec<(u32, TopicId)> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
         members.extend(about.members.iter().map(|node| (*node, topic)));

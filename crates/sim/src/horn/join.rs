@@ -1,13 +1,13 @@
 //! The connections by which members join the topics of votes and aggregates.
 //!
 //! Duties are known an epoch ahead, so a node that serves in a slot has joined its topics when the slot starts: it
-//! has dialled their other members, subscribed and grafted. In a long-running network, each slot therefore also
+//! has dialled the members that it needs, subscribed and grafted. In a long-running network, each slot therefore also
 //! carries the joins for a later slot, for as many topics as it has itself. A run charges for that. In the slot of
-//! a topic, at times drawn for each member, the topic's connections are made again over the same links, counting
-//! only the bytes. Nothing waits for them.
+//! a topic, at times drawn for each member, the joins are made again over the same links, counting only the bytes.
+//! Nothing waits for them.
 //!
-//! There is no charge for connections that the scenario's graph has, nor for those between members that stay for
-//! many epochs.
+//! A pair pays for its handshake once in a run, and for a subscription and a GRAFT in each topic. There is no
+//! handshake for connections that the scenario's graph has, and no charge between members that stay for many epochs.
 
 use super::connections::End;
 use super::message::{HornMessage, Inner};
@@ -29,16 +29,16 @@ const WHEN: u64 = 0x686f_726e_0031;
 /// its tag and length.
 const SUBSCRIBE_AND_GRAFT_BYTES: u32 = 2 * (32 + 4);
 
-/// One side's part of making a connection.
+/// One side's part of joining topics over a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handshake {
-    /// The handshake, the subscription and the GRAFT.
+    /// The handshake if they are not connected yet, and a subscription and a GRAFT for each topic.
     pub(super) bytes: u32,
     /// Whether the other side has yet to send its own.
     pub(super) is_first: bool,
 }
 
-/// Joins a topic by dialling some of its members.
+/// Joins a topic, and others of the same slot, with some of its members.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
     topic: TopicId,
@@ -47,10 +47,10 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    /// The members it dials, by the node's numbers for them.
+    /// The members it joins with, by the node's numbers for them, and the bytes of one side for each.
     #[cfg(test)]
-    pub(super) fn peers(&self) -> &[Peer] {
-        &self.peers
+    pub(super) fn peers(&self) -> (&[Peer], u32) {
+        (&self.peers, self.bytes)
     }
 }
 
@@ -67,33 +67,39 @@ pub(super) fn joins(
     dial_bytes: u32,
     seed: u64,
 ) -> Vec<Dialled> {
-    let is_made = |end: &&End| {
+    let is_joined = |end: &&End| {
         let topic = &plan.topics[end.topic.0 as usize];
         let stays = |node: u32| topic.lasting.binary_search(&node).is_ok();
         end.node < end.peer
             && end.topic < plan.collection_topic()
             && topic.way != Way::Direct
-            && own.number_of(end.node, end.peer).is_none()
             && !(stays(end.node) && stays(end.peer))
     };
-    let made = ends.iter().filter(is_made);
-    let made = made.map(|end| (plan.place_of(end.topic), end.node, end.peer, end.topic));
-    let mut made: Vec<(u32, u32, u32, TopicId)> = made.collect();
-    made.sort_unstable();
-    // Nodes that meet in several topics of a slot are connected once.
-    made.dedup_by_key(|(place, a, b, _)| (*place, *a, *b));
-    let dials = |(_, a, b, topic): (u32, u32, u32, TopicId)| {
+    let met = ends.iter().filter(is_joined);
+    let met = met.map(|end| (end.node, end.peer, plan.place_of(end.topic), end.topic));
+    let mut met: Vec<(u32, u32, u32, TopicId)> = met.collect();
+    met.sort_unstable();
+    let mut dials: Vec<(u32, TopicId, u32, u32)> = Vec::new();
+    for pair in met.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (a, b, ..) = pair[0];
+        let mut handshake_bytes = match own.number_of(a, b) {
+            Some(_) => 0,
+            None => dial_bytes,
+        };
         let turned = mix([seed, DIALS, a.into(), b.into()]) % 2 == 1;
         let (from, to) = if turned { (b, a) } else { (a, b) };
-        graph
-            .number_of(from, to)
-            .map(|number| (from, topic, number))
-    };
-    let mut dials: Vec<(u32, TopicId, u32)> = made.into_iter().filter_map(dials).collect();
+        let number = graph.number_of(from, to).expect("the graph has all ends");
+        // One message for all topics of a slot in which the pair meets.
+        for met in pair.chunk_by(|a, b| a.2 == b.2) {
+            let joined = met.len() as u32 * SUBSCRIBE_AND_GRAFT_BYTES;
+            let bytes = std::mem::take(&mut handshake_bytes) + joined;
+            dials.push((from, met[0].3, bytes, number));
+        }
+    }
     dials.sort_unstable();
-    let of_topic = dials.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
-    let join = |dials: &[(u32, TopicId, u32)]| {
-        let (node, topic, _) = dials[0];
+    let of_topic = dials.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2));
+    let join = |dials: &[(u32, TopicId, u32, u32)]| {
+        let (node, topic, bytes, _) = dials[0];
         let slot_ns = plan.slot_end().as_nanos();
         let drawn_ns = mix([seed, WHEN, node.into(), topic.0.into()]) % slot_ns;
         let at_ns = u64::from(plan.place_of(topic)) * slot_ns + drawn_ns;
@@ -101,7 +107,7 @@ pub(super) fn joins(
         let join = Join {
             topic,
             peers: peers.collect(),
-            bytes: dial_bytes + SUBSCRIBE_AND_GRAFT_BYTES,
+            bytes,
         };
         (Time::from_nanos(at_ns), node, join)
     };
@@ -109,7 +115,7 @@ pub(super) fn joins(
 }
 
 impl HornNode {
-    /// Dials members of a topic.
+    /// Joins a topic with some of its members.
     pub(super) fn join(&mut self, join: Join) {
         let handshake = Handshake {
             bytes: join.bytes,
@@ -118,7 +124,7 @@ impl HornNode {
         self.shake_hands(Peers::List(join.peers), join.topic, handshake);
     }
 
-    /// Answers a dialling peer.
+    /// Answers a peer that joins.
     pub(super) fn answer_handshake(&mut self, from: Peer, topic: TopicId, handshake: Handshake) {
         if handshake.is_first {
             let answer = Handshake {

@@ -441,6 +441,7 @@ impl HornNode {
         let entries = self.plan.entries(topic, publisher.0);
         let to: Arc<[Peer]> = entries
             .filter_map(number)
+            .take(self.plan.entries_max(topic))
             .map(|number| Peer(number.into()))
             .collect();
         if to.is_empty() {

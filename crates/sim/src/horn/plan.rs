@@ -347,17 +347,23 @@ impl Plan {
         Some(gossip::DenseId(place as u32))
     }
 
-    /// The nodes that a publisher sends a message to first, if it is not a member.
+    /// The members of a topic, in the order in which a publisher that is not one of them takes them. It sends its
+    /// message to the first ones that it is connected with ([`Self::entries_max`]).
     pub(crate) fn entries(&self, topic: TopicId, publisher: u32) -> impl Iterator<Item = u32> + '_ {
+        let members = &self.topics[topic.0 as usize].members;
+        let draw = mix([self.seed, draw::ENTRY, topic.0.into(), publisher.into()]);
+        let first = draw as usize % members.len().max(1);
+        members[first..].iter().chain(&members[..first]).copied()
+    }
+
+    /// Number of members that such a publisher sends a message to.
+    pub(crate) fn entries_max(&self, topic: TopicId) -> usize {
         let Topic { way, members, .. } = &self.topics[topic.0 as usize];
-        let count = match way {
+        match way {
             Way::Direct => members.len(),
             Way::Gossip | Way::Coded => members.len().min(self.gossip.degree.into()),
             Way::Grid => members.len().min(1),
-        };
-        let draw = mix([self.seed, draw::ENTRY, topic.0.into(), publisher.into()]);
-        let first = draw as usize % members.len().max(1);
-        members.iter().cycle().skip(first).take(count).copied()
+        }
     }
 
     /// Nanoseconds from genesis to the start of the run.
