@@ -142,6 +142,7 @@ pub(crate) fn show<'a>(
     let height = bits.saturating_sub(tree.cap.len().ilog2() as usize);
     let sent = Sent::new(indices, height);
     let end = start + sent.elements(tree.width);
+    // The indices determine how much is sent, so the length is checked before anything is hashed.
     let part = proof.get(start..end).ok_or(VerifyError::Length {
         want: end,
         got: proof.len(),
@@ -160,6 +161,7 @@ pub(crate) struct Native<'a> {
 impl<'a> Native<'a> {
     /// An arithmetic that reads these elements.
     pub(crate) fn new(proof: &'a [Fp]) -> Native<'a> {
+        // The kernel is for opened rows only: the transcript's own hashes run on `ONE_STATE`.
         Native::on(Backend::Portable, proof)
     }
 

@@ -155,6 +155,7 @@ impl Committed<'_> {
         let sums = exec.map(groups.len(), |g| {
             let slices = &self.slices[2 + g * group_slices..][..group_slices];
             let rows = slices.iter().flat_map(|slice| slice.chunks_exact(eq.len()));
+            // Cubes are most of the cells, and wires give them no weight.
             let used = cells.iter().zip(rows).filter(|(w, _)| **w != Ext::ZERO);
             let of_group: Ext = used.map(|(w, row)| *w * weighted(&eq, row)).sum();
             groups[g] * of_group

@@ -14,6 +14,7 @@ pub(crate) const DEGREE: usize = 5;
 
 /// (2·p^5 − 1)/3 in little-endian words.
 const CUBE_ROOT: [u64; 3] = {
+    // 2·p^5 < 2^156 takes three words of 64 bits.
     let mut words = [2u128, 0, 0];
     let mut factor = 0;
     while factor < DEGREE {
@@ -95,6 +96,7 @@ impl Ext {
             conjugate = conjugate.frobenius();
             others *= conjugate;
         }
+        // All conjugates give the same product, so it is fixed by the automorphism and has no other coefficients.
         let norm = (self * others).0[0];
         Some(others.scale(norm.inverse()?))
     }

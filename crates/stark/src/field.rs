@@ -131,6 +131,8 @@ impl Fp {
 #[inline]
 pub(crate) const fn reduce(value: u64) -> u32 {
     debug_assert!(value < (P as u64) << 32);
+    // With 1/p, and not −1/p, the multiple of p is subtracted: the low words cancel without a carry into the high
+    // ones.
     let q = (value as u32).wrapping_mul(P_INVERSE);
     // value − q·p is a multiple of 2^32, and lies between −p·2^32 and p·2^32.
     let qp = ((q as u64 * P as u64) >> 32) as u32;

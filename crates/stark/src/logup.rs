@@ -1,8 +1,8 @@
 //! A sum of fractions is zero: the argument of all lookups.
 //!
 //! The fractions p_x/q_x lie on the vertices of a cube, in *groups* of equal size. The first few groups are used;
-//! the others are 0/1. The fractions are added pairwise, layer by layer, without a division:
-//! p(x) = p(0,x)·q(1,x) + p(1,x)·q(0,x) and q(x) = q(0,x)·q(1,x). The verifier goes from the root, where p must be 0 and q must not, to
+//! the others are 0/1. The fractions are added pairwise, layer by layer, without a division: p(x) = p(0,x)·q(1,x) +
+//! p(1,x)·q(0,x) and q(x) = q(0,x)·q(1,x). The verifier goes from the root, where p must be 0 and q must not, to
 //! one point of the leaves (Goldwasser, Kalai and Rothblum; Papini and Haböck, ePrint 2023/1284).
 //!
 //! The coordinates within a group are summed first, the highest first, then the groups. So vectors are added to
@@ -154,6 +154,7 @@ pub(crate) fn prove(
         let q_next = (0..half).map(|x| q[x] * q[half + x]);
         tops.push([p_next.collect(), q_next.collect()]);
     }
+    // Only q: the verifier takes p = 0, which is the statement.
     sender.send(&tops[cube.groups_log2][1]);
     let mut leaves = Leaves {
         groups: Vec::new(),
@@ -256,6 +257,7 @@ fn prove_layer(
         });
         within.push(x);
     }
+    // p and q of unused groups, whose fractions are 0/1 in every layer.
     let mut dense =
         [Ext::ZERO, Ext::ZERO, Ext::ONE, Ext::ONE].map(|x| vec![x; 1 << cube.groups_log2]);
     for (g, halves) in halves.iter().enumerate() {
@@ -280,6 +282,7 @@ pub(crate) fn verify<A: Arith>(
     channel: &mut Channel<A>,
     cube: Cube,
 ) -> Result<Leaves<A::Ext>, VerifyError> {
+    // If denominators are zero, so is q, and with p = q = 0 every sum would pass.
     let denominator = channel.read_one()?;
     channel
         .arith
@@ -293,6 +296,7 @@ pub(crate) fn verify<A: Arith>(
     for layer in 0..cube.groups_log2 + cube.within_log2 {
         let lambda = channel.challenge();
         let mut claim = leaves.numerator + lambda * leaves.denominator;
+        // Within groups first: while these coordinates are bound, the prover has only the used groups to touch.
         for coordinate in leaves.within.iter_mut().chain(&mut leaves.groups) {
             (claim, *coordinate) = read_round(channel, claim, *coordinate, DEGREE)?;
         }
@@ -311,6 +315,8 @@ pub(crate) fn verify<A: Arith>(
             true => &mut leaves.groups,
             false => &mut leaves.within,
         };
+        // The halves differ in the highest coordinate of the groups, or within a group, and the highest comes first
+        // in a point.
         part.insert(0, mu);
     }
     Ok(leaves)

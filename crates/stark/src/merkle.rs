@@ -56,6 +56,7 @@ pub(crate) fn root(exec: Exec<'_>, leaves: Vec<Digest>) -> Digest {
 
 /// The digest of a list of blocks: h ← C(h, block), from h = C(start, 0).
 pub(crate) fn chain(start: Digest, blocks: impl IntoIterator<Item = Digest>) -> Digest {
+    // Every chain begins with a tag, so that lists of one kind are not those of another.
     let first = crate::arith::compress(start, [Fp::ZERO; DIGEST]);
     blocks.into_iter().fold(first, crate::arith::compress)
 }

@@ -19,6 +19,7 @@ pub(crate) fn eq_table<E: Scalar>(scale: E, point: &[E]) -> Vec<E> {
         table = table
             .iter()
             .flat_map(|weight| {
+                // weight·(1 − r) is the rest, so two vertices cost one product.
                 let high = *weight * *r;
                 [*weight - high, high]
             })
@@ -42,6 +43,7 @@ pub(crate) fn eq_at<E: Scalar>(one: E, point: &[E], index: usize) -> E {
 /// eq(a, b) of two points.
 pub(crate) fn eq_points<E: Scalar>(one: E, a: &[E], b: &[E]) -> E {
     a.iter().zip(b).fold(one, |product, (x, y)| {
+        // x·y + (1 − x)(1 − y), with one product instead of two: in a circuit each is a row.
         let both = *x * *y;
         product * (one - *x - *y + both + both)
     })

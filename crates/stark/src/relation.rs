@@ -57,6 +57,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// 64 instances per group, up to 23 groups of the compact set, a registry of 2^15 rows.
+    // The compact set's limit is that of the slices, (256 − 138)/5. There are 24 groups of units and 30 of the bus.
     pub(crate) const STANDARD: Shape = Shape {
         lanes_log2: 6,
         positions_log2: 9,
@@ -400,6 +401,7 @@ impl Relation {
                     groups_log2: self.shape.unit_groups_log2,
                     first_group: self.shape.first_unit_group,
                     groups,
+                    // Units without a row are not computed. They count as unused, with constants for their states.
                     places: (0..places).filter(used).collect(),
                 },
                 rows,
@@ -423,6 +425,7 @@ impl Relation {
     pub(crate) fn entries_max(&self) -> usize {
         let bus = self.bus.iter().flatten().map(|t| t.entries.len());
         let tables = self.tables.iter().flat_map(|t| t.rows.iter().map(Vec::len));
+        // The tuples of the registry have its index in front.
         let all = bus.chain(tables).chain([1 + self.registry_width]);
         all.max().unwrap_or_default()
     }
@@ -434,6 +437,7 @@ impl Relation {
     pub(crate) fn assert_consistent(&self) {
         let narrow = UNIT_ROWS << self.shape.places_log2;
         let wide = self.rows.len() - narrow;
+        // Coordinates number the units of each width, so there must be a power of two of them.
         assert!(wide == 0 || wide.is_multiple_of(UNIT_ROWS) && wide.is_power_of_two());
         assert_eq!(self.bus.len(), 1 << self.shape.positions_log2);
         assert_eq!(self.cells * self.shape.lanes() % self.shape.slice(), 0);

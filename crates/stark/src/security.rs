@@ -121,6 +121,8 @@ fn opening(preset: &Preset, coordinates: usize, claims: usize) -> Vec<Term> {
         let half = m + 0.5;
         let gamma = 1.0 - root * (1.0 + 0.5 / m);
         let per_row = (2.0 * half.powi(5) + 3.0 * half * gamma * rate) / (3.0 * rate * root);
+        // Of p^5 challenges this many give words near the fold that come from no words near the oracle: section 9
+        // of the lecture, point 3.
         let agreement = per_row * rows + half / root;
         let query = -(root * (1.0 + 0.5 / m)).log2() * oracle.queries as f64;
         let own = |name, rounds, bits| Term { name, rounds, bits };

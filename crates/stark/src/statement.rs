@@ -47,6 +47,7 @@ pub fn registry_digest(exec: Exec<'_>, registry: &Registry, set: u32, committee:
     for k in 1..registry.width().div_ceil(DIGEST) {
         leaves = compress_all(exec, registry.rows(), |i| (leaves[i], block(i, k)));
     }
+    // With the size in it, a key of zeros is not the same as padding.
     let names = [
         tag(b"reg1"),
         Fp::new(registry.size() as u32),
@@ -82,6 +83,7 @@ impl Statement {
         let start = [
             tag(b"ent1"),
             Fp::new(self.set),
+            // In two halves: a slot of 32 bits may be p or more, and would be the same element as another slot.
             Fp::new(self.slot & 0xffff),
             Fp::new(self.slot >> 16),
             Fp::new(self.committee),

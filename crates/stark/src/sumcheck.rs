@@ -18,6 +18,7 @@ use crate::multilinear::{Scalar, horner};
 use crate::transcript::{Channel, Sender};
 
 /// 1/2.
+// (p + 1)/2, since p is odd.
 const HALF: Fp = Fp::new(P.div_ceil(2));
 
 /// The constant term of a round's polynomial with weight eq.
@@ -84,6 +85,7 @@ pub(crate) fn prove_product_round(
     [constant, leading]: [Ext; 2],
     bits: Option<u32>,
 ) -> Result<Ext, Stopped> {
+    // s(0) + s(1) is the claim.
     let linear = *claim - constant - constant - leading;
     sender.send(&[linear, leading]);
     if let Some(bits) = bits {
@@ -101,6 +103,8 @@ pub(crate) fn quadratic([zero, one, leading]: [Ext; 3]) -> [Ext; 3] {
 
 /// Coefficients of a polynomial of degree 3 from h(0), h(1), h(−1) and its leading coefficient.
 pub(crate) fn cubic([zero, one, minus, leading]: [Ext; 4]) -> [Ext; 4] {
+    // `even` is h_2, `odd` is h_1 + h_3. A constant added to all of h changes neither, so callers may leave one
+    // out.
     let even = (one + minus) * HALF - zero;
     let odd = (one - minus) * HALF;
     [zero, odd - leading, even, leading]

@@ -37,6 +37,7 @@ pub(crate) fn tag(letters: &[u8; 4]) -> Fp {
 const WORK: u32 = 0x0050_4f57;
 
 /// Number of bits of a nonce in its first element; the second takes the rest.
+// 2^30 < p, so different parts are different elements.
 const NONCE_BITS: u32 = 30;
 
 /// Number of nonces that are tried together.
@@ -154,6 +155,8 @@ impl<A: Arith> Channel<A> {
         let mut left = [self.arith.base(Fp::ZERO); DIGEST];
         left[0] = self.arith.base(Fp::new(SQUEEZE));
         left[1] = self.arith.base(Fp::new(self.state.squeezed));
+        // Squeezing leaves the digest as it is, so the counter is what makes challenges differ. After a new block
+        // it may begin again.
         self.state.squeezed += 1;
         let out = self.arith.compress(left, self.state.digest);
         self.arith.join(std::array::from_fn(|i| out[i]))
@@ -199,7 +202,9 @@ impl<A: Arith> Channel<A> {
             false => set,
         };
         let set = self.arith.join([set, zero, zero, zero, zero]);
+        // The sum of at most 31 bits is below p, so it is zero only if all are.
         self.arith.assert_zero(set, error)?;
+        // What follows depends on the nonce, so a prover cannot see the next challenge before the work is done.
         self.absorb(&nonce);
         Ok(())
     }
@@ -290,6 +295,7 @@ impl Sender {
             left[0] = Fp::new(SQUEEZE);
             left[1] = Fp::new(self.state.squeezed);
             self.state.squeezed += 1;
+            // p is not a power of two, so low bits are not quite uniform: see the bound at `Channel::queries`.
             let lanes = compress(left, self.state.digest);
             let index = |lane: Fp| lane.canonical() as usize & ((1 << bits) - 1);
             out.extend(lanes.map(index).into_iter().take(count - out.len()));
@@ -310,6 +316,8 @@ impl Sender {
         exec.step("proof of work")?;
         let mask = (1u32 << bits) - 1;
         let tiles = exec.threads();
+        // All threads try neighbouring ranges and wait for each other. If each went on alone, the nonce would
+        // depend on their number.
         for start in (0u64..).step_by(GRIND * tiles) {
             let found = exec.try_map(tiles, |tile| {
                 let start = start + (tile * GRIND) as u64;

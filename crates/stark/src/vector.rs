@@ -160,6 +160,8 @@ pub(crate) fn dot_words<V: Packed>(x: &[V::Split], weights: &Words) -> Vector<V>
 }
 
 /// Number of vectors that [`Planes::dot_at`] takes at a time.
+// At most PRODUCTS_MAX products share a reduction, and four divides the lengths, which are powers of two. Where
+// lengths may be short, callers choose a backend that fits a quarter of them.
 const DOT_VECTORS: usize = 4;
 
 struct Dot<'a>(&'a Planes, &'a [Fp]);
@@ -217,6 +219,8 @@ impl Pass for Fold<'_> {
         let x = Vector::<V>::splat(self.1);
         let mut out = Planes::zero(half);
         for i in (0..half).step_by(V::LANES) {
+            // The halves of the highest coordinate are contiguous: vectors are combined with vectors, whatever
+            // their length.
             let (low, high) = (self.0.load::<V>(i), self.0.load(half + i));
             out.store(i, low.add(x.mul(high.sub(low))));
         }
@@ -282,6 +286,7 @@ impl<V: Packed> Vector<V> {
     #[inline(always)]
     pub(crate) fn times_x(self) -> Self {
         let [a, b, c, d, e] = self.0;
+        // X^5 = 1 − X^2.
         Vector([e, a, b.sub(e), c, d])
     }
 
@@ -367,6 +372,8 @@ impl<V: Packed> Vector<V> {
         let mut lanes = [Fp::ZERO; 16];
         for (sum, plane) in sums.iter_mut().zip(&self.0) {
             plane.store(&mut lanes);
+            // Words in Montgomery form add up like elements, and sixteen of them fit 64 bits, so one remainder is
+            // enough.
             let words = lanes[..count].iter().map(|x| u64::from(x.word()));
             *sum = Fp::from_word((words.sum::<u64>() % u64::from(P)) as u32);
         }

@@ -40,6 +40,7 @@ pub(crate) fn wanted<'a>(
             message,
             signature,
         } => Some(vec![one(*role, *validator, *slot, message, signature)?]),
+        // The scheme has no proofs of selection.
         Claim::Selected { .. } => None,
         Claim::Group {
             statement,
@@ -86,6 +87,7 @@ pub(crate) fn hold(set: Set, backend: Backend, wanted: &[Wanted<'_>]) -> Vec<boo
     let mut verdicts = verify_batch(set, &items, Exec::new(backend, None)).into_iter();
     decoded
         .iter()
+        // Only decoded signatures were verified, so each of them takes the next verdict.
         .map(|signature| signature.is_some() && verdicts.next().unwrap_or(false))
         .collect()
 }

@@ -70,6 +70,7 @@ pub(crate) fn merges_max(proofs: &Proofs, layout: &Layout, level: u8) -> Option<
     let units = |level| u64::from(layout.units_of_committee(level));
     let leaves = u64::from(layout.unit_len_max(2)).div_ceil(proofs.mergeable_max() as u64);
     let needed = |of: u8| {
+        // Lists of a unit of level 2 may need several proofs, however few its cells are.
         let least = if of == 2 { leaves } else { 0 };
         merge_levels(proofs, (units(of - 1) / units(of)).max(least))
     };
@@ -78,6 +79,7 @@ pub(crate) fn merges_max(proofs: &Proofs, layout: &Layout, level: u8) -> Option<
         return Some(MERGE_LEVELS);
     }
     let spare = MERGE_LEVELS.checked_sub((2..=top).map(needed).sum())?;
+    // Rounded down, so that what the levels below use never takes from those above. The top has all of it.
     let share = spare * (u32::from(level) - 1) / (u32::from(top) - 1).max(1);
     Some((2..=level).map(needed).sum::<u32>() + share)
 }
@@ -228,6 +230,7 @@ pub(crate) fn prove(
         ProveError::Empty => SchemeError::Empty,
         ProveError::InvalidSignatures { positions } => {
             let first = positions.first().copied().unwrap_or_default();
+            // The prover numbers positions in the committee, callers in the unit.
             malformed(first.saturating_sub(context.offset as u32))
         }
         _ => unsupported("prove these votes: its prover refuses them"),
@@ -249,6 +252,7 @@ fn prove_signed(
     let (registry, slot, message) = (context.registry, context.slot, &statement.message);
     let prove =
         |signed: &[Signed<'_>]| proofs.prove_evidence(exec, registry, slot, message, signed);
+    // Evidence that is used no further may be proofs of any size. Otherwise each must fit the circuit of leaves.
     if context.is_last || signed.len() <= proofs.mergeable_max() {
         return prove(signed);
     }
@@ -358,6 +362,7 @@ fn single(
         message: &statement.message,
         signers: &piece.signers,
     };
+    // A merge would verify its pieces. A piece that is returned as it is must be verified here.
     match proofs.verify_evidence(exec, context.registry, &claimed, piece.bytes) {
         Ok(()) => Ok(piece.bytes.to_vec()),
         Err(_) => Err(SchemeError::Malformed(0)),
@@ -384,6 +389,7 @@ fn merged(
         ProveError::Stopped => SchemeError::Stopped,
         ProveError::Empty => SchemeError::Empty,
         ProveError::Evidence { piece, .. } => SchemeError::Malformed(piece),
+        // A proof that is too large is not malformed: it may hold, and has no circuit.
         ProveError::Part { part, error } if !matches!(error, ProofError::TooLarge { .. }) => {
             SchemeError::Malformed(piece_of.get(part).copied().unwrap_or_default())
         }

@@ -22,11 +22,13 @@ fn beside(path: &Path) -> PathBuf {
 /// Errors of the file system; the old content is still there.
 pub(crate) fn write_beside(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
+    // A crash may have left an earlier replacement.
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(beside(path))?;
     file.write_all(content)?;
+    // Before the rename: otherwise a crash could leave a file under its final name without its content.
     file.sync_all()
 }
 
@@ -40,6 +42,7 @@ pub(crate) fn move_into_place(path: &Path) -> io::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
+    // The rename is an entry of the folder, and on disk only when the folder is.
     File::open(folder)?.sync_all()
 }
 

@@ -146,6 +146,7 @@ fn walk_16(instance: &impl Instance, digest: usize, backend: Backend, walks: &mu
     // For a signing key these are secret chain values: never moved by growing, and wiped.
     let mut states = Wiped(Vec::with_capacity(WALKS));
     for walks in walks.chunks_mut(WALKS) {
+        // Position by position: a step waits for the one before it on its chain, but not for those of other chains.
         for position in 0..BASE - 1 {
             let active = |walk: &Walk| (walk.from..walk.to).contains(&position);
             states.0.clear();

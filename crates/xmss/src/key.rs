@@ -19,6 +19,7 @@ use crate::tree::{Levels, Source};
 pub(crate) const TRIES_MAX: u64 = 100_000;
 
 /// Number of tries that are hashed together.
+// They fill one of the longest vectors.
 const TRIES: u64 = 16;
 
 /// Number of leaf blocks kept in memory: the one in use and the next.
@@ -256,6 +257,7 @@ impl SecretKey {
     /// The slots in which it can sign everything its purpose requires.
     pub fn slots(&self) -> Range<u64> {
         let (per, active) = (self.purpose.indices_per_slot(), &self.source.active);
+        // Rounded inwards: a slot counts only if all of its indices are active.
         active.start.div_ceil(per)..active.end / per
     }
 
@@ -292,6 +294,7 @@ impl SecretKey {
             return Ok(None);
         }
         let wanted = index >> top;
+        // A panic elsewhere does no harm: the list holds only what can be computed again.
         let lock = || {
             self.blocks
                 .lock()
@@ -304,9 +307,11 @@ impl SecretKey {
         if known.is_some() {
             return Ok(known);
         }
+        // Computed without the lock, since 256 leaves take long. Two threads may compute the same block.
         let block = self.source.block(exec, top, wanted);
         let block = Arc::new(block.map_err(|_| SignError::Stopped)?);
         let mut blocks = lock();
+        // Slots grow, so the block made first is the one that is no longer needed.
         if blocks.len() == BLOCKS {
             blocks.pop_front();
         }
@@ -325,6 +330,7 @@ impl SecretKey {
             return Err(SignError::Role { purpose, role });
         }
         let Range { start, end } = self.source.active;
+        // A slot whose index does not fit 32 bits is outside of every active range.
         let inactive = SignError::Inactive { slot, start, end };
         let index = one_time_index(role, slot).ok_or(inactive)?;
         self.check_active(slot, index.into())?;
@@ -357,6 +363,7 @@ impl SecretKey {
             to: digit,
             digest: *digest,
         });
+        // Before the walk these are the chains' starts, from which any message could be signed at this index.
         let mut walks: Wiped<Walk> = Wiped(walks.collect());
         source.set.instance().walk(backend, &mut walks);
         Ok(Signature {
@@ -378,6 +385,8 @@ impl SecretKey {
         let source = &self.source;
         let instance = source.set.instance();
         let elements = instance.message(backend, message);
+        // Counted from zero, with randomness from the seed: signing a message again gives the same signature and
+        // reveals nothing new.
         for first in (0..TRIES_MAX).step_by(TRIES as usize) {
             if exec.stopped() {
                 return Err(SignError::Stopped);

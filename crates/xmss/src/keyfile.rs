@@ -30,6 +30,7 @@ pub const FILE_INDICES_MAX: u64 = 1 << 28;
 pub const SECRET_FILE_BYTES: usize = 4 + 2 + 2 * 8 + 32 + CHECKSUM_BYTES;
 
 /// Size of the largest tree file in bytes.
+// A range that begins inside a block touches one block more.
 pub const TREE_FILE_BYTES_MAX: usize =
     4 + 2 + 2 * 8 + 4 * 5 + 32 * ((FILE_INDICES_MAX >> 8) as usize + 1) + CHECKSUM_BYTES;
 
@@ -70,6 +71,7 @@ impl SecretKey {
 
     /// The content of the secret file.
     pub fn to_secret_file(&self) -> Zeroizing<Vec<u8>> {
+        // At full length with the checksum: growing would leave a copy of the seed behind.
         let mut out = Vec::with_capacity(SECRET_FILE_BYTES);
         out.extend_from_slice(SECRET_MAGIC);
         let source = self.source();
@@ -111,6 +113,7 @@ impl SecretKey {
         let digest = set.params().digest;
         let count = usize::try_from(source.resident()).unwrap_or(usize::MAX);
         let needed = count.saturating_mul(4 * digest);
+        // Checked before the nodes are allocated.
         if reader.left() < needed {
             let left = reader.left();
             return Err(DecodeError::Truncated { needed, left }.into());
@@ -157,6 +160,7 @@ impl About {
         let (set, purpose) = kind(reader)?;
         let (start, end) = (reader.u64()?, reader.u64()?);
         out_of_range("end of the active indices", end, set.params().lifetime())?;
+        // start < end: an empty range has no tree.
         out_of_range("start of the active indices", start.saturating_add(1), end)?;
         out_of_range("active indices", end - start, FILE_INDICES_MAX)?;
         Ok(About {
@@ -185,6 +189,7 @@ fn open<'a>(
     magic: &[u8; 4],
     what: &'static str,
 ) -> Result<Reader<'a>, KeyFileError> {
+    // First, so that a file of another kind is named as such, and not as damaged.
     if !bytes.starts_with(magic) {
         return Err(KeyFileError::Magic(what));
     }

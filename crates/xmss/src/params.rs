@@ -62,6 +62,7 @@ impl Params {
 const PROD: Params = Params {
     log2_lifetime: 32,
     chains: 46,
+    // Far above the mean of 161: few steps to verify, many tries to sign.
     target_sum: 200,
     digest: 8,
     parameter: 5,
@@ -81,6 +82,7 @@ const TEST: Params = Params {
 const COMPACT: Params = Params {
     log2_lifetime: 32,
     chains: 42,
+    // The mean is 147.
     target_sum: 184,
     digest: 4,
     parameter: 4,

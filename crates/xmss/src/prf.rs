@@ -20,6 +20,7 @@ const DOMAIN: [u8; 16] = [
 ];
 
 /// Number of words that make a field element.
+// 128 bits modulo p: an element is uniform up to 2^−97.
 const ELEMENT_WORDS: usize = 2;
 
 /// Block size of SHAKE128 in bytes: every input is shorter, and no value needs more output.
@@ -94,6 +95,8 @@ impl Prf {
             block[len..len + bytes.len()].copy_from_slice(bytes);
             len += bytes.len();
         };
+        // Prod and test have the specification's tags. Compact has its own, so one seed in both families gives
+        // unrelated values.
         let family = match self.set {
             Set::Prod | Set::Test => 0x00,
             Set::Compact => 0x10,
@@ -154,6 +157,7 @@ impl Prf {
             let inputs = inputs.each_ref().map(|input| &input[..]);
             let mut hashed = Shakes128::absorb(&inputs[..wanted.len()], backend);
             for (lane, value) in wanted.iter().enumerate() {
+                // These may be the starts of chains, so they are wiped like the input.
                 let words = Zeroizing::new(hashed.block(lane));
                 let mut elements = [Fp::ZERO; 8];
                 let (chunks, _) = words.as_chunks::<ELEMENT_WORDS>();

@@ -41,6 +41,7 @@ use crate::verify::{Item, verify_batch};
 pub const PRESETS: [Preset; 2] = [Preset::FAST, Preset::SMALL];
 
 /// Offset of the preset's number in a proof's header.
+// After four magic bytes and the relation.
 const PRESET_AT: usize = 5;
 
 /// The preset named in a proof's header.
@@ -207,6 +208,7 @@ impl Proofs {
         if got > max {
             return Err(ProveError::Signatures { got, max });
         }
+        // Only here, because evidence checks all signers once before it divides them.
         self.check_members(registry, signed)?;
         self.prove_members(exec, registry, slot, message, signed)
     }
@@ -323,6 +325,7 @@ impl Proofs {
             return self.verify_merge(exec, registry, claimed, bytes);
         }
         let proof = self.decode(bytes)?;
+        // More groups would prove the same, so they must be as few as possible for a proof to have one form.
         let groups = claimed.signers.count_ones().div_ceil(self.group());
         if proof.groups != groups {
             return Err(ProofError::Groups {
@@ -381,6 +384,7 @@ impl Proofs {
         claimed: &Claimed<'_>,
     ) -> Statement {
         let hashed = self.set.instance().message(backend, claimed.message);
+        // As long as a column of the relation, whatever the registry's size. Positions without a key are never set.
         let mut bitfield = vec![false; self.registry_max()];
         claimed.signers.iter_ones().for_each(|i| bitfield[i] = true);
         Statement {

@@ -91,6 +91,7 @@ impl Interop {
         }
         let exec = Exec::new(self.backend, None);
         let indices = self.duty_indices.clone();
+        // Made outside of the cell, because it can fail. Of two equal keys made at once, one is dropped.
         let key = SecretKey::interop(self.set, Purpose::Duty, validator, indices, exec).ok()?;
         Some(place.get_or_init(|| Arc::new(key)))
     }
@@ -141,6 +142,7 @@ impl Signers {
     ) -> Result<(Signers, Registry), KeyError> {
         let one_thread = Exec::new(exec.backend(), None);
         let per = Purpose::Duty.indices_per_slot();
+        // A saturated end is beyond every lifetime, so it is refused when the key is made.
         let duties = slots.start.saturating_mul(per)..slots.end.saturating_mul(per);
         let pairs = exec.map(validators as usize, |i| {
             if exec.stopped() {
@@ -178,6 +180,7 @@ impl Signers {
     ) -> Result<(Signers, Registry), KeyError> {
         let per = Purpose::Duty.indices_per_slot();
         let duty_indices = duty_slots.start.saturating_mul(per)..duty_slots.end.saturating_mul(per);
+        // Checked here, so that making a key later cannot fail for its range.
         check_range(set, &vote_slots)?;
         check_range(set, &duty_indices)?;
         let keys = Interop {

@@ -85,6 +85,7 @@ impl Xmss {
 
     /// The proofs for evidence of a layer, if its evidence is proofs.
     fn proofs_of(&self, layer: Layer) -> Option<&Proofs> {
+        // Layers are ordered: where aggregates are proofs, so are the collections above them.
         self.proofs.as_ref().filter(|_| layer >= self.proved_from)
     }
 
@@ -112,6 +113,7 @@ impl Xmss {
                 "prove cells of more validators than a merged proof may have: use more cells";
             return Err(unsupported(what));
         }
+        // With two levels all levels of merges are those of collections, so there is nothing to divide.
         let top = layout.levels();
         let Some(proofs) = self.proofs.filter(|p| p.mergeable() && top > 2) else {
             return Ok(());
@@ -290,6 +292,7 @@ impl Scheme for Xmss {
             match key.sign(permits.take(i, item)?, one_thread) {
                 Ok(signature) => Ok(signature.to_bytes()),
                 Err(SignError::Stopped) => Err(SchemeError::Stopped),
+                // The key cannot use this reservation, which is spent.
                 Err(_) => Err(SchemeError::WrongReservation(item.validator.0)),
             }
         });
@@ -305,6 +308,7 @@ impl Scheme for Xmss {
         &self,
         keys: &EpochKeys,
         claims: &[Claim],
+        // Other schemes weigh claims randomly to test them together. Here each signature is verified by itself.
         _secret: &[u8; 32],
         ctx: &mut Ctx<'_, ()>,
     ) -> Verdicts {
@@ -359,6 +363,7 @@ impl Scheme for Xmss {
         };
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        // Votes ascend in position, or `list::aggregate` would have refused them.
         let vote_of = |position| votes.partition_point(|(before, _)| *before < position);
         collection::prove(proofs, exec, keys, statement, &list, &vote_of)
     }
@@ -370,6 +375,7 @@ impl Scheme for Xmss {
         keys: &EpochKeys,
         statement: &Statement,
         parts: &[Part],
+        // A union counts each signer once.
         _multiplicity_max: u8,
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
@@ -455,6 +461,7 @@ impl Xmss {
                 let lists: Vec<Part> = listed.iter().map(|(_, part)| (*part).clone()).collect();
                 let united = self.unite(exec, keys, statement, &lists);
                 Some(united.map_err(|error| match error {
+                    // `unite` numbers the lists, the caller all parts.
                     SchemeError::Malformed(i) => SchemeError::Malformed(listed[i].0),
                     error => error,
                 })?)

@@ -139,6 +139,8 @@ impl Signature {
                 Err(BytesError::Offset { field, got, want })
             }
         };
+        // All sizes are fixed, so each offset has one valid value. If others were accepted, a signature would have
+        // several encodings.
         expect("path", 0, PATH_OFFSET)?;
         expect("hashes", PATH_OFFSET - 4, hashes)?;
         expect("siblings", PATH_OFFSET, SIBLINGS_OFFSET)?;
@@ -147,6 +149,7 @@ impl Signature {
         Ok(Signature {
             set,
             randomness: elements.array(params.randomness),
+            // Fields are evaluated as written: the container has the path first, the packed form the hashes.
             path: elements.digests(params.log2_lifetime.into(), params.digest),
             hashes: elements.digests(params.chains, params.digest),
         })
@@ -210,6 +213,7 @@ impl PublicKey {
     pub fn from_bytes(set: Set, bytes: &[u8]) -> Result<PublicKey, BytesError> {
         let params = set.params();
         check_length(set, bytes, params.public_key_bytes)?;
+        // Without offsets: both fields have fixed sizes.
         let mut elements = Elements::of(words(bytes))?;
         Ok(PublicKey {
             set,

@@ -20,6 +20,7 @@ const BLOCK_LOG2: u8 = 8;
 const WHOLE_MAX: u64 = 1024;
 
 /// Number of leaves that one thread makes between two checks of the stop flag.
+// They fill two of the longest vectors, which are walked together: see `Fresh`.
 const LEAVES: u64 = 32;
 
 /// Number of leaves up to which vectors take the chains of one leaf side by side. With more leaves, leaves side by
@@ -122,6 +123,8 @@ impl Source {
             let end = first + row.len() as u64;
             let child = |index: u64| match levels.node(level, index) {
                 Some(node) => node,
+                // No active leaf is below: any value verifies, and drawn from the seed it is the same whenever the
+                // tree is rebuilt.
                 None => self.prf.value(backend, Value::Padding { level, index }),
             };
             let parents = first >> 1..((end - 1) >> 1) + 1;
@@ -164,10 +167,12 @@ impl Source {
             return self.block(exec, self.set.params().log2_lifetime, 0);
         }
         let done = std::sync::atomic::AtomicU64::new(0);
+        // Each block is a task, so within it nothing is divided further.
         let one_thread = Exec::new(exec.backend(), None);
         let nodes = exec.try_map((span.end - span.start) as usize, |i| {
             let levels = self.block(one_thread, lowest, span.start + i as u64)?;
             let before = done.fetch_add(1 << lowest, std::sync::atomic::Ordering::Relaxed);
+            // Blocks at the ends of the range may be active in part only, so the sum can exceed it.
             progress((before + (1 << lowest)).min(self.active.end - self.active.start));
             let node = levels.node(lowest, span.start + i as u64);
             Ok(node.expect("a block ends in its node"))
@@ -200,6 +205,8 @@ impl Source {
             let index = (index >> level) ^ 1;
             let known = block.and_then(|block| block.node(level, index));
             known
+                // Block and resident levels hold every sibling with an active leaf below. What neither has was
+                // drawn when the tree was built.
                 .or_else(|| resident.node(level, index))
                 .unwrap_or_else(|| self.prf.value(backend, Value::Padding { level, index }))
         };

@@ -44,6 +44,8 @@ pub fn verify(item: Item<'_>, backend: Backend) -> bool {
 
 fn verify_chunk(set: Set, items: &[Item<'_>], backend: Backend) -> Vec<bool> {
     let params = set.params();
+    // What follows relies on the set's numbers of chains and levels, which a signature of another set does not
+    // have.
     let legal = |item: &Item<'_>| {
         item.key.set == set
             && item.signature.set == set
@@ -53,6 +55,7 @@ fn verify_chunk(set: Set, items: &[Item<'_>], backend: Backend) -> Vec<bool> {
     let legal: Vec<usize> = (0..items.len()).filter(|i| legal(&items[*i])).collect();
     let legal_items: Vec<&Item<'_>> = legal.iter().map(|i| &items[*i]).collect();
     let codes = codes(set, &legal_items, backend);
+    // Without a code there are no positions to walk from.
     let coded: Vec<(usize, Code)> = legal
         .into_iter()
         .zip(codes)
@@ -121,6 +124,7 @@ fn roots(
         })
         .collect();
     let mut nodes = instance.leaves(backend, &tips);
+    // All paths climb together, so that the nodes of a level fill vectors.
     for level in 0..params.log2_lifetime {
         let pairs = nodes.iter().zip(coded);
         let children: Vec<Children> = pairs

@@ -194,14 +194,18 @@ impl FileWatermark {
     ) -> Result<FileWatermark, WatermarkError> {
         let key = key.into();
         let held = Held::of(path.to_owned())?;
+        // Without following links: a link that leads nowhere would be replaced by the rename.
         if path.symlink_metadata().is_ok() {
             return Err(WatermarkError::Exists(path.to_owned()));
         }
+        // The user's mark first. After a crash in between there is no file yet, and it can be created again; in the
+        // other order the key would be unknown here.
         let floor = match state {
             Some(folder) => raise_floor(folder, key, floor)?,
             None => floor,
         };
         held.write(&Marks::new(key, floor))?;
+        // `open` takes the lock again, and it is exclusive.
         drop(held);
         FileWatermark::open(path, state, validator, key)
     }
@@ -217,6 +221,7 @@ impl FileWatermark {
         key: impl Into<KeyName>,
     ) -> Result<FileWatermark, WatermarkError> {
         let key = key.into();
+        // Otherwise two links to one file would have two locks, and the rename would replace a link by a file.
         let resolved = path.canonicalize().map_err(|error| io_error(path, error))?;
         let held = Held::of(resolved)?;
         let mut marks = read(&held.path, key)?;
@@ -278,6 +283,7 @@ impl FileWatermark {
         let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
         let marks = known.as_ref().ok_or(Refused::NotDurable)?;
         let moved = marks.raised_to(next.max(marks.floor_known()));
+        // Made from the raised marks, so that the floor it keeps is the raised one.
         let spent = moved.raised_to(Slot(u64::MAX));
         let second = if away { spent.clone() } else { moved };
         self.write(&mut known, [spent, second])
@@ -288,6 +294,8 @@ impl FileWatermark {
         self.check_locks()?;
         // While they are being written, the store is unusable; an error leaves it so.
         *known = None;
+        // The file next to the key comes first: after a crash it may be ahead of the user's mark, which then
+        // catches up. The other way round it would look like a copy.
         for (held, marks) in self.files.iter().zip(&marks) {
             held.write(marks).map_err(|error| match error {
                 WatermarkError::InUse(_) => Refused::Unlocked,
@@ -296,6 +304,7 @@ impl FileWatermark {
         }
         let [first, _] = marks;
         *known = Some(first);
+        // Checked once more, because a process that got in during the write may have read the older marks.
         self.check_locks()
     }
 
@@ -329,6 +338,7 @@ impl FileWatermark {
         if again && item.guard.is_none() {
             return Ok(None);
         }
+        // The last slot of 64 bits has no successor, so it is never given out.
         let next = slot.0.checked_add(1).filter(|_| slot.0 >= mark.slot_next);
         let slot_next = next.ok_or(Refused::Used {
             validator: self.validator.0,
@@ -349,6 +359,7 @@ impl FileWatermark {
                 target_min: mark.target_max,
             });
         }
+        // Without checkpoints the greatest ones so far are kept, so that a later vote is still bound by them.
         let mut next = marks.clone();
         next.marks[item.role as usize] = marks::Mark {
             slot_next,

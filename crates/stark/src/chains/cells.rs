@@ -112,12 +112,14 @@ impl<'a> Cells<'a> {
         let (part, rows) = self.traced.iter_mut().find(holds)?;
         let (at, kind) = (part.row_of_group(number)?, part.units.kind);
         let mut inputs = vec![Fp::ZERO; kind.lanes() * self.lanes];
+        // A row that is none permutes zeros.
         if let Some(row) = &self.relation.rows[number] {
             let inputs = inputs.chunks_exact_mut(self.lanes);
             for (form, out) in row.inputs.iter().zip(inputs) {
                 form.add_to(self.publics, &self.cells, out);
             }
         }
+        // The trace is kept: the proof needs all states of a permutation of which filling needs only the output.
         let row = RowTrace::new(kind, self.exec.backend(), self.lanes, inputs);
         Some(rows[at].insert(row))
     }

@@ -172,6 +172,7 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
         let filled = self.fill_all(exec, slot, message, openings)?;
         let reached = filled.iter().flat_map(|of| of.roots.iter().zip(&of.coded));
         let pairs = openings.iter().zip(reached);
+        // The zip ends with the openings, so padding is not reported.
         let holds = pairs.map(|(opening, (root, coded))| *coded && opening.root == *root);
         let holds = holds.collect();
         let groups = filled.into_iter().map(|of| (of.cells, of.rows)).collect();
@@ -207,6 +208,8 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Statement
         let groups = openings.len().div_ceil(lanes);
         let filled = exec.try_map(groups, |g| {
             let padded: Vec<_> = (g * lanes..(g + 1) * lanes)
+                // An empty lane would violate the relation. A copy only raises the count of its registry row, and a
+                // bit needs no more than a count that is not zero.
                 .map(|i| openings.get(i).unwrap_or(&openings[0]))
                 .collect();
             self.fill_group(Cells::new(self.relation(), exec, &publics), slot, &padded)

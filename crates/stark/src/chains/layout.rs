@@ -144,6 +144,8 @@ impl Chains {
     /// The node on the path at a level: left or right by the slot's bit.
     fn current(&self, level: usize, x: usize) -> Form {
         let bit = LEVELS_AT + LEVEL_VALUES * level + 2;
+        // The slot is public, so no multiplexer is needed. The complement of the bit is a public value too, which
+        // makes this two terms instead of three.
         let left = Form::cell(self.at.node(x, level)).times_public(bit + 1);
         left.plus(Form::cell(self.at.node(HALF + x, level)).times_public(bit))
     }
@@ -162,6 +164,8 @@ impl Chains {
         let publics = |at: usize, count| (at..at + count).map(Form::public).collect::<Vec<_>>();
         let parameter = cells((0..HALF).map(|x| self.at.parameter(x)).collect());
         for t in 0..self.parameters.steps {
+            // A step's tweak has type 0 and its place as sub-index: slot_high·2^10 + place, then slot_low. A place
+            // is below 8·64 < 2^10.
             let place = Form::public(1).plus(Form::cell(self.at.step(HALF, t)));
             let digest = cells((0..HALF).map(|x| self.at.step(x, t)).collect());
             let head = vec![place, Form::public(0)];
@@ -181,6 +185,8 @@ impl Chains {
         for k in 0..last + 3 {
             let inputs =
                 |from: usize, to: usize| cells((from..to).map(|x| self.at.sponge(x, k)).collect());
+            // The leaf's sponge begins with tweak and parameter instead of a digest. The last two calls are those
+            // of the encoding.
             let parts = if k == 0 {
                 vec![
                     publics(LEAF_TWEAK_AT, 2),
@@ -232,6 +238,8 @@ impl Chains {
             wire(self.at.sponge_row(last + 1), x, pre);
         }
         for limb in 0..LIMBS {
+            // By the look-ups digits are below 8 and the quotient below 127. So the sum is at most p − 2 over the
+            // integers: the digits are unique, and p − 1 cannot be written.
             let quotient = Form::cell(self.at.limb(limb)).times(Fp::new(1 << 24));
             let form = (0..LIMB_DIGITS).fold(quotient, |form, t| {
                 let digit = Form::cell(self.at.digit(LIMB_DIGITS * limb + t));
@@ -259,6 +267,8 @@ impl Chains {
         let [step_rows, _, _] = self.at.column();
         for t in 0..steps {
             let place = Form::cell(self.at.step(HALF, t));
+            // A row moves its tuple up by one place, so no path closes. The number of rows is thereby the sum of
+            // all steps, which fixes the sum of the digits.
             let next = place.clone().plus(Form::constant(Fp::ONE));
             let output = |lane| Entry::Output { row: t, lane };
             bus[t] = Some(chain(false, next, (0..HALF).map(output).collect()));
@@ -268,6 +278,8 @@ impl Chains {
         let tips = 2 * step_rows;
         let ends = tips + chains.next_power_of_two();
         for i in 0..chains {
+            // A path from tip i ends at some place 8j + 7 with j >= i, and all ends are reached. So each tip is
+            // walked to the end of its own chain.
             let start = Form::constant(Fp::new(BASE * i as u32));
             let end = Form::constant(Fp::new(BASE * i as u32 + BASE - 1));
             let tip = (0..HALF).map(|x| form(self.at.tip(i, x))).collect();

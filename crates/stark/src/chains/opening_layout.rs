@@ -41,6 +41,8 @@ pub(crate) struct OpeningLayout {
 impl OpeningLayout {
     pub(super) fn new(sizes: &Sizes) -> OpeningLayout {
         let column = sizes.rows.map(usize::next_power_of_two);
+        // A column of cells holds the same element of all rows of a kind, so the cell of a row is the column plus
+        // the row's number.
         let mut first = [0; 3];
         let mut end = 0;
         for kind in 0..first.len() {
@@ -71,7 +73,7 @@ impl OpeningLayout {
         }
     }
 
-    /// Number of chains, and number of rows in a column of chain steps.
+    /// Number of chains.
     pub(super) fn chains(&self) -> usize {
         self.chains
     }

@@ -145,6 +145,8 @@ impl Build {
         self.nodes.push(node);
         self.base.push(base);
         self.sizes.push(size);
+        // `form` walks all terms below a node at each use, so a deep sum is flattened once, here, and shortened if
+        // it is long.
         if size > TERMS_MAX {
             let id = self.nodes.len() as Id - 1;
             let form = self.form(id);
@@ -209,6 +211,8 @@ impl Build {
 
     /// A node as a linear form.
     fn form(&self, id: Id) -> Vec<(u32, Ext)> {
+        // A map, because a cell that is reached on several paths must become one coefficient, and forms ascend in
+        // cells.
         let mut form: BTreeMap<u32, Ext> = BTreeMap::new();
         let mut rest = vec![(id, Ext::ONE)];
         while let Some((id, factor)) = rest.pop() {
@@ -245,6 +249,7 @@ impl Build {
                 Node::Hidden => unreachable!("a node of one lane"),
             }
         }
+        // Terms that cancelled would be coefficients of zero in the matrix.
         form.into_iter().filter(|(_, x)| *x != Ext::ZERO).collect()
     }
 
@@ -260,6 +265,7 @@ impl Build {
             true => Node::Cell(self.new_cells(id, 1)),
             false => Node::Variable(self.new_cells(id, DEGREE)),
         };
+        // Later uses of the node see the variable, so a long form is written out once.
         self.set(id, node);
         let variable = self.form(id);
         let one = vec![(self.layout.one as u32, Ext::ONE)];
@@ -314,6 +320,8 @@ impl Build {
             let Some(output) = outputs.get(i) else {
                 continue;
             };
+            // C adds its input to the permutation, and the argument is about the permutation alone, so the input is
+            // subtracted from the output's cell.
             let mut terms: BTreeMap<u32, Ext> = form.iter().map(|(c, x)| (*c, -*x)).collect();
             for (cell, x) in output {
                 *terms.entry(*cell).or_default() += *x;
@@ -355,6 +363,8 @@ impl Build {
                     let form = form.iter().map(|(cell, x)| (in_lane(*cell, lane), *x));
                     Node::Form(form.collect())
                 });
+                // The other lanes have nodes only so that numbers agree with those of a run. Only their results may
+                // be used.
                 self.push(node.unwrap_or(Node::Hidden), self.is_base(id));
             }
             let order = (0..permutations).map(|p| (Some((number, lane)), p));
@@ -390,6 +400,8 @@ impl Build {
         // Sections come first, so that vectors reaching beyond a section's end stay within the cells and rows.
         let [cells, rows, permutations] = self.lanes.lay_out(layout.free);
         let (sections, shift) = (&self.lanes.sections, (cells - layout.free) as u32);
+        // Cells outside lanes were numbered from `free` on before the size of the sections was known. Inputs and
+        // outputs, below `free`, stay.
         let own = |cell: u32| match cell as usize >= layout.free && cell & IN_LANE == 0 {
             true => cell + shift,
             false => cell,
@@ -424,6 +436,7 @@ impl Build {
             let (lanes, nodes) = section.map_or((1, 0), |s| (s.lanes, s.nodes.len()));
             (0..lanes).map(move |lane| CellValue {
                 cell: place(sections, in_lane(own(at.cell), lane)),
+                // A run leaves the nodes of one lane after those of the other.
                 node: at.node + (lane * nodes) as Id,
                 component: at.component,
             })

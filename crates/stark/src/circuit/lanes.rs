@@ -81,7 +81,9 @@ impl Lanes {
     /// Begins a section of this many lanes, at this node.
     pub(super) fn begin(&mut self, lanes: usize, node: Id) {
         assert!(!self.open, "no lanes within lanes");
+        // Eleven bits remain for the lane, between the flag and the number.
         assert!(lanes < 1 << (31 - NUMBER_BITS), "{lanes} lanes");
+        // Numbers continue from one section to the next, so that the number of a cell alone tells its section.
         let number = self.sections.last().map_or(0, |last| last.numbers.end);
         self.sections.push(Section {
             lanes,
@@ -131,6 +133,8 @@ impl Lanes {
         let Some(last) = self.sections.last().filter(|_| self.open) else {
             return true;
         };
+        // With as many lanes, the same lane of the other section is meant. With another number there is no such
+        // lane.
         let mut alike = self.sections.iter().filter(|s| s.lanes == last.lanes);
         alike.any(|section| section.nodes.contains(&id))
     }
@@ -205,6 +209,8 @@ impl<'a> Recorder<'a> {
             return (0..lanes).map(|lane| one(self, lane)).collect();
         }
         self.circuit.begin_lanes(lanes);
+        // The closure runs once. It sees no lane but the first, so all that differs between lanes must come in
+        // through `in_lanes` or results of other lanes.
         let first = one(self, 0)?;
         let results: Vec<Id> = first.0.iter().chain(&first.1).map(|wire| wire.id).collect();
         let nodes = self.circuit.end_lanes(lanes, &results);

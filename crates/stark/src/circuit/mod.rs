@@ -85,6 +85,8 @@ impl Circuit {
         for place in &plan.places {
             cells[place.cell as usize] = inner.values[place.node as usize].0[place.component];
         }
+        // The plan numbers its permutations without gaps. Those after the last permute zeros, as `Build::unused`
+        // states.
         let mut permuted = vec![[Fp::ZERO; WIDTH_16]; plan.permuted.len()];
         for (at, state) in plan.permuted.iter().zip(inner.permuted) {
             permuted[*at as usize] = state;
@@ -104,6 +106,8 @@ impl Circuit {
         let mut inner = self.inner.borrow_mut();
         let Inner { values, build, .. } = &mut *inner;
         let nodes = build.as_mut().map_or(0, |build| build.end_lanes(results));
+        // Values do not matter while a circuit is built, but node numbers do: in a run every lane leaves its nodes,
+        // and the plan is read by their numbers.
         values.resize(values.len() + nodes * (lanes - 1), Ext::ZERO);
         nodes
     }
@@ -154,6 +158,8 @@ impl Circuit {
     /// A base element at a fixed cell.
     fn input(&self, cell: usize, value: Fp) -> Wire<'_> {
         let node = |build: &mut Build, id| {
+            // Placed by the layout and not by the builder, because the parent's claim on inputs and outputs reads
+            // these cells.
             build.place(cell, id, 0);
             (Node::Cell(cell as u32), true)
         };
@@ -175,6 +181,8 @@ impl Circuit {
         let values = inputs.map(|id| self.value(id).0[0]);
         let half = |at: usize| std::array::from_fn(|i| values[at + i]);
         let out = compress(half(0), half(DIGEST));
+        // The outputs are cells like any hint. What binds them is no row but the argument about permutations, with
+        // the entries that `Build::permutation` writes.
         let ids = out.map(|x| self.hint(x).id);
         let mut inner = self.inner.borrow_mut();
         inner.permuted.push(values);

@@ -38,6 +38,8 @@ impl<'a> Add for Wire<'a> {
         let id = self.circuit.push(self.value() + other.value(), |build, _| {
             match (build.constant(a), build.constant(b)) {
                 (Some(x), Some(y)) => (Node::Constant(x + y), build.is_base(a) && build.is_base(b)),
+                // A copy, not a sum: folds start from zero, and a sum would count a term more and no longer be a
+                // plain cell.
                 (Some(Ext::ZERO), None) => build.same(b),
                 (None, Some(Ext::ZERO)) => build.same(a),
                 _ => (Node::Add(a, b), build.is_base(a) && build.is_base(b)),
@@ -85,6 +87,8 @@ impl<'a> Mul for Wire<'a> {
                     (None, None) => {
                         product = true;
                         match base {
+                            // A product of base elements is one: a single cell, to which the row leaves no other
+                            // value. A variable would take five.
                             true => (Node::Cell(build.new_cells(id, 1)), true),
                             false => (Node::Variable(build.new_cells(id, DEGREE)), false),
                         }
@@ -154,6 +158,8 @@ impl<'a> Recorder<'a> {
     /// Writes an element of the extension to five fixed cells.
     pub(crate) fn output(&mut self, cells: [usize; DEGREE], wire: Wire<'a>) {
         let value = wire.value();
+        // The cells are free until the row ties their sum to the computed value. A value in F has only one set of
+        // coefficients, so all five are bound.
         let placed = std::array::from_fn(|t| self.circuit.input(cells[t], value.0[t]));
         let placed = self.join(placed);
         let one = self.circuit.constant(Ext::ONE);
@@ -180,6 +186,8 @@ impl<'a> Recorder<'a> {
 
     /// factor · x for up to five base elements, by one row.
     fn products(&self, factor: Wire<'a>, elements: &[Wire<'a>]) -> Vec<Wire<'a>> {
+        // Sound only for a factor in F_p: then coefficient t of the product is element t times the factor, and one
+        // row binds all five hints.
         let out: Vec<Wire<'a>> = elements
             .iter()
             .map(|x| self.circuit.hint((x.value() * factor.value()).0[0]))
@@ -216,6 +224,7 @@ impl<'a> Recorder<'a> {
         a: [Wire<'a>; DIGEST],
         b: [Wire<'a>; DIGEST],
     ) -> [[Wire<'a>; DIGEST]; 2] {
+        // One product serves both halves: d = bit·(b − a) is added to one and subtracted from the other.
         let difference = self.scaled(bit, std::array::from_fn(|i| b[i] - a[i]));
         [
             std::array::from_fn(|i| a[i] + difference[i]),
@@ -232,6 +241,8 @@ impl<'a> Recorder<'a> {
         let read = first.map_or(tree.width, |first| first.read);
         let mut row = Vec::with_capacity(tree.width);
         for i in 0..tree.width {
+            // The circuit has a cell for each element of the widest row. Those that the proof lacks are zero, which
+            // the rows of absent parts below enforce.
             row.push(match i < read {
                 true => self.read()?,
                 false => self.hint(Fp::ZERO),
@@ -240,6 +251,8 @@ impl<'a> Recorder<'a> {
         let zero = self.circuit.constant(Ext::ZERO);
         let mut digest = tree.start.map(|x| self.base(x));
         if let Some(first) = first {
+            // The width is hashed into the start of a leaf, so the start is selected by the same flags as the
+            // digest below, exactly one of which is set.
             digest = std::array::from_fn(|i| {
                 let terms = first.widths.iter();
                 terms.fold(zero, |sum, (is, _, start)| sum + *is * self.base(start[i]))
@@ -257,6 +270,8 @@ impl<'a> Recorder<'a> {
             block[..eight.len()].copy_from_slice(eight);
             digest = self.compress(digest, block);
             let Some(first) = first else { continue };
+            // The digest counts after the last block of the actual width. Several widths may end in the same block,
+            // so their flags are added.
             let of_width = |width: usize| width.div_ceil(DIGEST) == i + 1;
             let widths = first.widths.iter().filter(|(_, width, _)| of_width(*width));
             let is = widths.fold(zero, |sum, (is, _, _)| sum + *is);
@@ -274,6 +289,7 @@ impl<'a> Recorder<'a> {
         first: Option<&FirstRows<'a>>,
         indices: &[Vec<Wire<'a>>],
     ) -> Result<(), VerifyError> {
+        // The proof was made with the actual width and start, and its shared nodes are found only with those.
         let is = |(is, _, _): &&(Wire<'a>, usize, Digest)| is.value() == Ext::ONE;
         let (width, start) = first
             .and_then(|first| first.widths.iter().find(is))
@@ -310,6 +326,8 @@ impl<'a> Recorder<'a> {
         let (path, top) = index.split_at(index.len() - tree.cap.len().ilog2() as usize);
         let mut node = leaf;
         for bit in path {
+            // Siblings are hints that no row checks: a wrong one leads to a digest that is not the cap's, except
+            // for a collision.
             let mut sibling = node;
             for x in &mut sibling {
                 *x = self.read()?;
@@ -318,6 +336,8 @@ impl<'a> Recorder<'a> {
             node = self.compress(left, right);
         }
         let mut nodes = tree.cap.to_vec();
+        // The upper bits of the index choose a node of the cap, pair by pair from the lowest of them, since a
+        // circuit cannot index.
         for bit in top {
             let chosen = nodes
                 .chunks_exact(2)
@@ -382,6 +402,8 @@ impl<'a> Arith for Recorder<'a> {
     }
 
     fn read(&mut self) -> Result<Wire<'a>, VerifyError> {
+        // Rows and full paths that `lay_out` derived come first. In a circuit each is a hint, whether the proof
+        // contains it or not.
         if let Some(element) = self.paths.next() {
             return Ok(self.hint(element));
         }
@@ -404,6 +426,7 @@ impl<'a> Arith for Recorder<'a> {
             true => self.read()?,
             false => self.hint(Fp::ZERO),
         };
+        // Both arms leave the same node. This row is what forces an element that must not exist to be zero.
         let absent = self.circuit.constant(Ext::ONE) - flag;
         self.circuit.row(element.id, absent.id, None);
         Ok(element)
@@ -414,6 +437,8 @@ impl<'a> Arith for Recorder<'a> {
         tree: &Opened<'_, Wire<'a>>,
         indices: &[Vec<Wire<'a>>],
     ) -> Result<Vec<Vec<Wire<'a>>>, VerifyError> {
+        // Only the first oracle's rows differ in width from proof to proof, so the next tree must not find the
+        // shape again.
         let first = self.first.take();
         if !self.circuit.builds() {
             self.lay_out(tree, first.as_ref(), indices)?;
@@ -429,6 +454,8 @@ impl<'a> Arith for Recorder<'a> {
     fn in_lanes(&mut self, elements: Vec<Wire<'a>>) -> Vec<Wire<'a>> {
         let ids: Vec<Id> = elements.iter().map(|element| element.id).collect();
         let copies = self.each(elements.len(), |recorder, lane| {
+            // The elements came from one hash for eight lanes, outside lanes. A row for each asserts that the copy
+            // is equal.
             let copy = recorder.hint(elements[lane].value().0[0]);
             recorder.circuit.copy(copy.id, ids.clone());
             (vec![copy], Vec::new())
@@ -462,6 +489,8 @@ impl<'a> Arith for Recorder<'a> {
         };
         self.circuit.row(sum(&bits).id, one.id, Some(value.id));
         // p = 127·2^24 + 1: the integer is below p unless all high bits are set and a low one is.
+        // Without this row a small x could be written as x + p, with other low bits, and a prover could choose its
+        // queries.
         let high = bits[LOW_BITS + 1..]
             .iter()
             .fold(bits[LOW_BITS], |product, bit| product * *bit);
@@ -477,6 +506,7 @@ impl<'a> Arith for Recorder<'a> {
 
     fn assert_nonzero(&mut self, value: Wire<'a>, error: VerifyError) -> Result<(), VerifyError> {
         let inverse = value.value().inverse();
+        // An inverse exists only of what is not zero, and one row checks it.
         let hint = self.circuit.hint_ext(inverse.unwrap_or_default());
         let one = self.circuit.constant(Ext::ONE);
         self.circuit.row(value.id, hint.id, Some(one.id));

@@ -108,6 +108,8 @@ struct Parts {
 impl Parts {
     fn new(rows: &[[u64; MIXED]; MIXED]) -> Parts {
         let half = MIXED / 2;
+        // All rows are rotations of the first, so with its greatest entry added no difference is negative in any of
+        // them.
         let shift = rows[0].iter().copied().max().unwrap_or_default();
         let part = |f: &dyn Fn(u64, u64) -> u64| {
             std::array::from_fn(|i| std::array::from_fn(|j| f(rows[i][j], rows[i][half + j])))
@@ -140,9 +142,11 @@ impl Circulant {
 }
 
 /// Maximum number of terms in one [`Packed::dot`]: no accumulator overflows up to here.
+// Enough for the longest row of constants, that of the partial rounds of width 24: 24 lanes and 23 cubes.
 pub(crate) const DOT_MAX: usize = 48;
 
 /// Maximum number of terms in one [`Packed::products`].
+// A coefficient of a product in F is a sum of five.
 pub(crate) const PRODUCTS_MAX: usize = 5;
 
 /// Maximum sum of the integers in one row of [`Packed::dot_small`]: the result stays below 2^40.
@@ -236,6 +240,7 @@ impl Dispatch for Backend {
     }
 
     fn fitting(self, len: usize) -> Backend {
+        // Passes go on by whole vectors and have no code for a remainder.
         match len > 0 && len.is_multiple_of(self.lanes()) {
             true => self,
             false => Backend::Portable,

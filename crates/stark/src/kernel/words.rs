@@ -63,6 +63,7 @@ pub(super) struct Halves<W>([W; 2]);
 #[inline(always)]
 fn montgomery<W: Words>(even: W, odd: W) -> W {
     let (inverse, p) = (W::splat32(P_INVERSE), W::splat32(P));
+    // The inner product is the quotient modulo 2^32 in its low word. What is above is not read by the outer one.
     let q_even = W::product(W::product(even, inverse), p);
     let q_odd = W::product(W::product(odd, inverse), p);
     // The low words of both are equal, so the difference of the high words is exact.
@@ -73,6 +74,8 @@ fn montgomery<W: Words>(even: W, odd: W) -> W {
 /// Reduces a value below 2p to one below p.
 #[inline(always)]
 fn correct<W: Words>(value: W) -> W {
+    // A value below p wraps to at least 2^32 − p, which is more than p, so the unsigned minimum decides without a
+    // comparison.
     W::min32(value, W::sub32(value, W::splat32(P)))
 }
 
@@ -111,6 +114,7 @@ impl<W: Words> Packed for Lanes<W> {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
+        // 2p < 2^32: the sum does not wrap.
         Lanes(correct(W::add32(self.0, other.0)))
     }
 
@@ -152,6 +156,7 @@ impl<W: Words> Packed for Lanes<W> {
 
     #[inline(always)]
     fn over<const N: u32>(self) -> Self {
+        // The shifts of `low` below are exact: it ends in 32 − N >= 8 zero bits, which is why N is at most 24.
         let low = W::left32(self.0, 32 - N);
         // 127·2^(24 − N)·low, which is below p.
         let taken = W::sub32(W::right32(low, 1), W::right32(low, 8));
@@ -162,6 +167,7 @@ impl<W: Words> Packed for Lanes<W> {
 
     #[inline(always)]
     fn split(self) -> Halves<W> {
+        // The odd words stay above the even ones, since products read only the low half.
         Halves([self.0, W::right(32, self.0)])
     }
 
@@ -190,6 +196,7 @@ impl<W: Words> Packed for Lanes<W> {
         }
         let mut out = [Lanes(W::splat64(0)); M];
         for m in 0..M {
+            // Dividing low + 2^32·high by 2^32 leaves `high` as it is, so it needs only a reduction modulo p.
             let reduced = montgomery(low[m][0], low[m][1]);
             out[m] = Lanes(reduced).add(Lanes(barrett(high[m])));
         }
@@ -229,6 +236,7 @@ impl<W: Words> Packed for Lanes<W> {
         }
         let mut out = [Lanes(W::splat64(0)); M];
         for m in 0..M {
+            // Plain integers do not change the Montgomery form, so nothing is divided by 2^32.
             out[m] = Lanes(barrett(sums[m]));
         }
         out

@@ -120,6 +120,7 @@ fn left_of_entries(
         if left_digest(left) != point[..DIGEST_EXTS] {
             return Err(VerifyError::Left);
         }
+        // `verify_bundle` has checked the length, so this is exact.
         let outputs = left.len() / CHILDREN_MAX;
         let left = left.chunks_exact(outputs).take(entries.len());
         out.extend(left.map(|left| {

@@ -35,6 +35,7 @@ impl CellWeights {
     pub(super) fn new(exec: Exec<'_>, point: &[Ext], distances: &[usize]) -> CellWeights {
         let (outer, of_inner) = point.split_at(point.len() - INNER_LOG2);
         let mut outer = eq_table(Ext::ONE, outer);
+        // A vector that begins in the last block reaches beyond all cells.
         outer.push(Ext::ZERO);
         let mut inner = Planes::zero(INNER + 2 * MARGIN);
         inner.add_at(MARGIN, &eq_planes(exec, Ext::ONE, of_inner));

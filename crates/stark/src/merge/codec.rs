@@ -128,6 +128,7 @@ impl Merges<'_> {
             bits(ChildKind::Merge),
         ]);
         bytes.extend((numbers.len() as u16).to_le_bytes());
+        // Merges have 2^7 slices, so a number is one byte.
         bytes.extend(numbers.iter().map(|number| *number as u8));
         bytes.extend((body as u32).to_le_bytes());
         bytes

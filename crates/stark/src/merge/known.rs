@@ -60,6 +60,7 @@ impl<B: Copy + Add<Output = B>> MergeKnown<B> {
     /// The header in the form absorbed: number of children, how they are united, and their kinds.
     pub(super) fn header(&self, constant: impl Fn(Fp) -> B) -> [B; DIGEST] {
         let mut block = [constant(Fp::ZERO); DIGEST];
+        // Element 0 stays zero: it is the number of groups in the header of a leaf.
         block[1] = self.used.iter().fold(block[1], |sum, used| sum + *used);
         block[2] = constant(Fp::new(u32::from(self.form.number())));
         // The flags of each kind, as the bits of a number.
@@ -111,6 +112,7 @@ impl<E: Copy> Outputs<E> {
 
     /// The outputs from exactly as many elements as there are.
     pub(super) fn of_list(list: &[E]) -> Outputs<E> {
+        // Taken apart from the end, because only the registry's point in front depends on the relation.
         let wiring_at = list.len() - (WIRING_LOG2 + CELLS_LOG2 + 1);
         let (rest, wiring) = list.split_at(wiring_at);
         let (registry, bitfield) = rest.split_at(wiring_at - (REGISTRY_LOG2 + 1));

@@ -135,6 +135,8 @@ impl<const M: usize> LaneMatrices<M> {
     /// Zeroes the lanes that are padding.
     fn clear(&self, values: &mut Planes) {
         for value in 0..self.sources.len() {
+            // They hold the cells that follow, or what all lanes share. `add_rows` writes whole vectors, and would
+            // add them to the rows that lie after those of the last lane.
             for lane in self.lanes..self.width() {
                 values.set(value * self.width() + lane, Ext::ZERO);
             }
@@ -185,6 +187,7 @@ impl<const M: usize> LaneMatrices<M> {
             weights,
             values: &mut values,
         });
+        // Padding took the weights of the rows that lie after these, and `spread` would add them to other cells.
         self.clear(&mut values);
         values
     }
@@ -204,6 +207,7 @@ impl Rows {
     fn new(terms: &Terms, sources: &Sources) -> Rows {
         let mut all = Rows::default();
         for (row, power, mut terms) in terms.numbered(sources) {
+            // By sign, so that a row is three runs of terms, and only the last needs coefficients.
             terms.sort_by_key(|(_, scale)| Sign::of(*scale));
             let of_sign = |sign| terms.iter().filter(|t| Sign::of(t.1) == sign).count() as u32;
             all.rows.push(Row {
@@ -342,6 +346,8 @@ impl<const M: usize> LaneMatrices<M> {
         for (i, source) in self.sources.iter().enumerate() {
             if let Source::Variable(first) | Source::Cell(first) = *source {
                 let count = source.coefficients();
+                // Cell c of lane l is at first + c·n + l, so the five cells of a variable are as far apart as there
+                // are lanes.
                 let values = cells.load::<V>(table, first + lane, count, self.lanes);
                 out.store(i * width + at, values);
             }
@@ -426,6 +432,7 @@ impl<const M: usize> Pass for At<'_, M> {
                         sum = Vector::<V>::zero();
                     }
                 }
+                // The values here are not cleared, so only the lanes that exist are summed.
                 *out += total.total_of(lanes - x);
             }
         }
@@ -491,6 +498,8 @@ impl<const M: usize> Pass for Spread<'_, M> {
                     continue;
                 };
                 for t in 0..count {
+                    // The weight of coefficient t of a variable is X^t times that of the variable. Padding lanes
+                    // hold zeros and change nothing.
                     let at = first + t * lanes + x;
                     self.out.store(at, self.out.load::<V>(at).add(value));
                     value = value.times_x();

@@ -28,6 +28,8 @@ pub(super) const PLACES_LOG2: usize = 3;
 pub(super) const PERMUTATIONS_LOG2: usize = ROWS_LOG2 + LANES_LOG2;
 
 /// Number of coordinates of a circuit's row, and of the kinds of its matrices.
+// The inputs of permutations, sixteen for each of 2^13, fill these rows exactly. Five matrices are rounded up to
+// eight.
 pub(super) const PRODUCTS_LOG2: usize = 17;
 pub(super) const PARTS_LOG2: usize = 3;
 
@@ -41,6 +43,7 @@ pub(super) const MATRIX_LOG2: usize = CIRCUITS_LOG2 + PARTS_LOG2;
 pub(super) const WIRING_LOG2: usize = MATRIX_LOG2 + PRODUCTS_LOG2;
 
 /// Number of coordinates of a child, as a group of permutations and as a block of slices: child c is c + 1.
+// Block 0 of the slices holds the columns, so children begin at 1. Groups of permutations are numbered alike.
 pub(super) const CHILD_LOG2: usize = 3;
 
 /// Number of coordinates of an element of a slice, and of a block of slices.
@@ -55,6 +58,7 @@ const FIXED_COLUMN: usize = Kind::Own.cubes();
 /// Words of a bitfield, sixteen bits each, and the rows that hold them.
 pub(super) const WORD_LOG2: usize = 4;
 pub(super) const WORDS_LOG2: usize = REGISTRY_LOG2 - WORD_LOG2;
+// 2,048 words take 32 rows of 64 lanes. Inputs and outputs fit the 32 rows before, which `Dimensions::of` asserts.
 pub(super) const WORD_ROWS: Range<usize> = 32..64;
 
 /// The cell at a column, row and lane.

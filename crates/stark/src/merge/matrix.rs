@@ -134,6 +134,8 @@ impl Numbering {
                 Some(_) => (Value::Variable(number), DEGREE),
                 None => (Value::Cell(number), 1),
             };
+            // A factor of F splits into base coefficients: the terms of a row are then scaled by base elements, and
+            // X^power is applied to their sum.
             for (power, scale) in first.factor.0.into_iter().enumerate() {
                 if scale != Fp::ZERO {
                     let of_row = terms.entry((first.row, power as u8)).or_default();
@@ -243,6 +245,7 @@ impl Matrix {
 
     /// Rows · matrix: the weight of each value, with unused elements after the last.
     pub(super) fn weighed(&self, sources: &Sources, rows: &Planes) -> Vec<Ext> {
+        // The last element takes what padding lanes add: they carry the weight of row 0, which is not zero.
         let mut values = vec![Ext::ZERO; sources.len() + 1];
         for batch in &self.0 {
             let mut scales = batch.scales.chunks_exact(LANES);
@@ -422,6 +425,8 @@ impl Pass for Rows<'_> {
                 }
                 for (l, row) in sixteen.rows[lane..][..V::LANES].iter().enumerate() {
                     let sum = Ext(std::array::from_fn(|k| buffer[k][l]));
+                    // Rows of several powers, and padding of row 0, may write to the same row, so the sum is added
+                    // and not stored.
                     let row = *row as usize;
                     self.out.set(row, self.out.get(row) + sum);
                 }

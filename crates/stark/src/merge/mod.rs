@@ -113,6 +113,7 @@ pub(crate) fn sizes(relation: &Relation) -> MergeSizes {
 }
 
 /// Maximum number of levels of proofs of proofs: a merge or a bundle of leaves is of level 1.
+// As many as three bits can count: `level_below` writes a level minus one with them.
 pub const LEVEL_MAX: u32 = 8;
 
 /// Maximum number of levels of bundles above each other.
@@ -415,6 +416,8 @@ impl<'a> Merges<'a> {
             if let ChildProof::Entry { items, .. } = child.proof {
                 self.check_items(items)?;
             }
+            // A merge leaves the flag `whole` of its children's inputs at zero, with which the circuit of bundles
+            // keeps one entry.
             if matches!(child.proof, ChildProof::Bundle(_)) {
                 return Err(ProveError::Capacity {
                     what: "bundles as a whole in a merge",

@@ -43,6 +43,7 @@ impl Prover<'_> {
         })?;
         let of_children = exec.try_map(witness.len(), |c| {
             let kind = kinds.iter().position(|kind| *kind == witness[c].circuit);
+            // Always found: the kinds were taken from the same children.
             let first = kind.unwrap_or_default() * wired.len();
             let of_parts = wired.iter().zip(&of_matrices[first..]);
             let of_parts = of_parts.map(|((part, factor), weighed)| {

@@ -42,6 +42,7 @@ impl Prover<'_> {
             .filter(|c| wired[*c] == Fp::ONE)
             .collect();
         let mut sums = vec![(Ext::ONE, own)];
+        // The weights of the children's claims start at η, since the merge's own claim has the factor one.
         let mut claim = own_sum;
         for c in &merges {
             let child = &outputs[*c];

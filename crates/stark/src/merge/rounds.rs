@@ -96,6 +96,7 @@ pub(super) fn union(
     for (column, used) in planes.iter().zip(used) {
         match *used == Fp::ONE {
             true => sender.send(&[column.get(0)]),
+            // Absorbed and not sent, like all that an absent child lacks.
             false => sender.absorb(&[Fp::ZERO; DEGREE]),
         }
     }

@@ -90,6 +90,8 @@ impl Pass for Values<'_> {
                 let at = from + i * V::LANES;
                 for (lane, first) in first.iter().enumerate() {
                     let factors = self.cells.factors(*first as usize, count);
+                    // A variable that straddles two inner tables has no such factors. It gets zero here, and its
+                    // value after the store.
                     for (buffer, x) in buffers.iter_mut().zip(factors.unwrap_or([&Ext::ZERO; 2])) {
                         for (buffer, x) in buffer.iter_mut().zip(&x.0) {
                             buffer[lane] = *x;

@@ -135,6 +135,8 @@ impl<E: Scalar> Claims<E> {
         let (column, row) = cell.split_at(COLUMNS_LOG2);
         let (row, lane) = row.split_at(ROWS_LOG2);
         let (columns, rows) = (eq_table(one, column), eq_table(one, row));
+        // Columns fill block 0, two in a slice. So a column's number is that of its half slice, and the coordinates
+        // up to here select it.
         let half = CHILD_LOG2 + BLOCK_LOG2 + 1;
         debug_assert_eq!(half + SLICE_LOG2 - 1, point.len());
         let of_column = |column: &Column| eq_at(one, &point[..half], column.number());
@@ -153,11 +155,14 @@ impl<E: Scalar> Claims<E> {
                     lanes,
                 } => {
                     let terms = of_columns.iter().map(|(k, w)| *w * columns[*k]);
+                    // The weights are a tensor, so the sum over all cells is a product of four short ones. Index 0
+                    // of the children is the block of columns.
                     dot(groups, &children[1..])
                         * sum(arith, terms)
                         * dot(of_rows, &rows[*first_row..])
                         * eq_points(one, lanes, lane)
                 }
+                // These depend on the wiring. The prover claims their share in one value, which `read_opened` adds.
                 Part::Inputs { .. } | Part::Outputs { .. } | Part::Products { .. } => continue,
                 Part::Column {
                     column,
@@ -170,6 +175,8 @@ impl<E: Scalar> Claims<E> {
                     point: at,
                 } => {
                     let (word, bit) = point[half..].split_at(at.len());
+                    // 2^bit is a product over the binary digits of `bit`, and so is its extension: 2^(2^k) where
+                    // digit k is one, otherwise 1.
                     let powers = bit.iter().enumerate().fold(one, |product, (t, z)| {
                         let power = Fp::new(1 << (1 << (WORD_LOG2 - 1 - t)));
                         product * (one + *z * arith.ext(Ext::from(power - Fp::ONE)))

@@ -47,6 +47,7 @@ impl Sent {
             let alone = alone.filter(|sibling| known.binary_search(sibling).is_err());
             nodes.push(alone.collect());
             known = known.iter().map(|node| node >> 1).collect();
+            // Siblings that are both known have one parent. They are neighbours, since the list ascends.
             known.dedup();
         }
         Sent { rows, nodes }
@@ -108,6 +109,7 @@ impl<'a> Shown<'a> {
             let above = numbers.zip(above).collect();
             levels.push(std::mem::replace(&mut known, above));
         }
+        // All levels below the cap are done, so what is left are nodes of the cap.
         let leads = known
             .iter()
             .all(|(node, digest)| *digest == tree.cap[*node]);

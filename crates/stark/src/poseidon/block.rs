@@ -82,6 +82,7 @@ impl<const T: usize> Block<T> {
             block.enters.rows.push(words(&enters[..T]));
             block.enters.constants.push(enters[size - 1]);
             block.cubes.push(words(&enters[T..T + k]));
+            // Taken as a new unknown, the cube leaves all forms affine.
             state[0] = unknown(T + k);
             let row = |i: usize| {
                 let mut sum = Affine(vec![Fp::ZERO; size]);
@@ -96,6 +97,7 @@ impl<const T: usize> Block<T> {
         }
         let padded = rounds.len().next_multiple_of(ROWS);
         assert!(padded <= PARTIAL_MAX, "{padded} partial rounds");
+        // Forms are evaluated four at a time; what null forms give is not read.
         block.enters.rows.resize(padded, vec![0; T]);
         block.enters.constants.resize(padded, Fp::ZERO);
         block
@@ -129,6 +131,8 @@ impl<const T: usize> Block<T> {
             for i in 0..T {
                 known[n][i] = states[n][i].split();
             }
+            // What the state adds to all inputs does not wait for any cube, so it comes first, four forms at a
+            // time.
             self.enters.evaluate(&known[n][..T], &mut enters[n]);
         }
         for (k, row) in self.cubes.iter().enumerate() {

@@ -26,6 +26,7 @@ impl Grain {
         push(width, 12);
         push(full, 10);
         push(partial, 10);
+        // The other 30 of 80 bits are ones.
         push((1 << 30) - 1, 30);
         let mut grain = Grain(state);
         for _ in 0..160 {
@@ -54,6 +55,7 @@ impl Grain {
     fn element(&mut self) -> Fp {
         loop {
             let value = (0..31).fold(0, |value, _| value << 1 | u32::from(self.bit()));
+            // Dropped and not reduced, so that no element is more likely than others.
             if let Some(element) = Fp::from_canonical(value) {
                 return element;
             }

@@ -125,6 +125,8 @@ impl<const T: usize> Tables<T> {
         let constants = grain::round_constants::<T>(2 * HALF_FULL, partial);
         let small = row.iter().map(|x| u64::from(*x)).sum::<u64>() <= SMALL_SUM_MAX;
         let entry = |i: usize, j: usize| row[(T + j - i) % T];
+        // Plain integers leave the Montgomery form alone, and their sums stay below 2^40, for one reduction. Large
+        // entries are elements, whose sums of products need two.
         let matrix = std::array::from_fn(|i| {
             std::array::from_fn(|j| match small {
                 true => u64::from(entry(i, j)),
@@ -277,6 +279,7 @@ fn permute_columns<V: Packed, R: Rounds<T>, const T: usize, const N: usize>(
     states: &mut [[Fp; T]],
     feed_forward: bool,
 ) {
+    // Lanes without a state permute zeros, which nothing reads.
     let mut columns = [[[Fp::ZERO; LANES_MAX]; T]; N];
     for (states, columns) in states.chunks(V::LANES).zip(&mut columns) {
         for (lane, state) in states.iter().enumerate() {

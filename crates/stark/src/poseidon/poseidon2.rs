@@ -128,6 +128,8 @@ impl Poseidon2 {
 fn mix_full<V: Copy>(state: &mut [V; WIDTH_16], add: impl Fn(V, V) -> V) {
     for k in (0..WIDTH_16).step_by(FOUR) {
         let [a, b, c, d] = [state[k], state[k + 1], state[k + 2], state[k + 3]];
+        // Row 0 of M is 2a + 3b + c + d = (a + b + c + d) + b + (a + b), and the others are alike: eleven
+        // additions.
         let (ab, cd) = (add(a, b), add(c, d));
         let all = add(ab, cd);
         let (with_b, with_d) = (add(all, b), add(all, d));
@@ -137,6 +139,7 @@ fn mix_full<V: Copy>(state: &mut [V; WIDTH_16], add: impl Fn(V, V) -> V) {
         state[k + 3] = add(with_d, add(a, a));
     }
     for i in 0..FOUR {
+        // Each block is M·x by now. Adding the sum of all four blocks makes it 2·M on the diagonal and M elsewhere.
         let low = add(state[i], state[FOUR + i]);
         let sum = add(low, add(state[2 * FOUR + i], state[3 * FOUR + i]));
         for k in (i..WIDTH_16).step_by(FOUR) {
@@ -149,6 +152,7 @@ fn mix_full<V: Copy>(state: &mut [V; WIDTH_16], add: impl Fn(V, V) -> V) {
 #[inline(always)]
 fn full_round_of_one(constants: &[Fp; WIDTH_16], state: &mut [u64; WIDTH_16]) {
     for (x, c) in state.iter_mut().zip(constants) {
+        // A remainder keeps the Montgomery form. The two reductions below belong to the two products of the cube.
         let sum = (*x + u64::from(c.word())) % u64::from(P);
         *x = u64::from(reduce(u64::from(reduce(sum * sum)) * sum));
     }
@@ -173,6 +177,7 @@ fn mix_partial<V: Packed>(first: V, state: &mut [V; WIDTH_16]) {
     let others = eight.add(seven);
     let sum = others.add(first);
     let double = |x: V| x.add(x);
+    // sum − 2·first: the diagonal has −2 here.
     state[0] = others.sub(first);
     state[1] = sum.add(s[1]);
     state[2] = sum.add(double(s[2]));

@@ -9,6 +9,7 @@ use crate::field::{Fp, P, reduce};
 use crate::kernel::{DOT_MAX, Packed};
 
 /// Number of elements in a padded column: enough for every width and number of partial rounds.
+// 24 would not be a multiple of the longest vector.
 pub(super) const ROWS: usize = 32;
 
 /// Columns of a matrix of at most [`ROWS`] rows, and a constant vector.

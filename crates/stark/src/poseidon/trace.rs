@@ -169,6 +169,7 @@ fn inverse<const T: usize>(matrix: &[[Fp; T]; T]) -> Vec<Vec<Fp>> {
     let beside = |i: usize| matrix[i].into_iter().chain((0..T).map(move |j| one(i, j)));
     let mut rows: Vec<Vec<Fp>> = (0..T).map(|i| beside(i).collect()).collect();
     for k in 0..T {
+        // There is always one: the only matrix inverted here is that of Poseidon2's full rounds.
         if let Some(pivot) = (k..T).find(|i| rows[*i][k] != Fp::ZERO) {
             rows.swap(k, pivot);
         }
@@ -275,6 +276,8 @@ impl<R: Rounds<T>, const T: usize> Pass for Row<'_, R, T> {
                 *lane = V::load(&states[0][i * n + x..]);
             }
             // The matrix before the first round, if there is one: the first states come after it.
+            // The proof's layers end before the first full round, so that is the first state kept. Its verifier
+            // goes back to the input by the inverse.
             self.rounds.enter(&mut state);
             for (i, lane) in state.iter().enumerate() {
                 lane.store(&mut states[0][i * n + x..]);

@@ -74,6 +74,7 @@ impl<'a> Prover<'a> {
     /// Blocks in a column after the fold.
     pub(super) fn width(&self) -> usize {
         let lanes = self.exec.backend().lanes();
+        // Padding blocks get the weight zero, and whole vectors of blocks are bound.
         self.units.blocks().next_multiple_of(lanes)
     }
 
@@ -99,6 +100,7 @@ impl<'a> Prover<'a> {
                 blocks,
             })
         })?;
+        // A proof without groups has no blocks, but sends the same messages.
         Ok(match sums.is_empty() {
             true => vec![Ext::ZERO; cosets * ROWS],
             false => sums,
@@ -192,6 +194,8 @@ impl<'a> Prover<'a> {
                 [zero, one, minus, leading] => [zero, one, minus, leading],
                 _ => [Ext::ZERO; 4],
             };
+            // Unused units are constants: they add the same to h(0), h(1) and h(−1), and change only h_0, which is
+            // not sent.
             let x = send_round(sender, &cubic(sums));
             *columns = self
                 .exec
@@ -211,6 +215,8 @@ impl<'a> Prover<'a> {
         point: &Point<Ext>,
         mut folded: Folded,
     ) -> Result<(Values, Values, Values), Stopped> {
+        // Instances come first because only used blocks are stored: once each block is a single value, unused ones
+        // can be written out as constants.
         let mut inner = self.block_weights(&point.high);
         inner.resize(self.width(), Ext::ZERO);
         let inner = Planes::from_exts(&inner);
@@ -255,7 +261,10 @@ impl<'a> Prover<'a> {
         let sums = self.skip_sums(columns, constants, &by_point, [&eq, &block_weights], 3)?;
         let z = send_skip(sender, domain().interpolate(&sums), SKIP_DEGREE);
         let basis = lagrange(&Native::new(&[]), z);
+        // w·x³ = (root·x)³: with the weight inside the column, each later round is a sum of plain cubes. Each
+        // element has exactly one cube root, since 3 does not divide p^5 − 1.
         let roots: Values = weights.iter().map(|w| w.cube_root()).collect();
+        // State 4 is the one before the partial rounds, so full rounds from 4 on begin one state later.
         let rest = self.permutation.rest.states[round + usize::from(round >= 4)].iter();
         let folded = Folded {
             columns: self.fold_rows(
@@ -302,6 +311,7 @@ impl<'a> Prover<'a> {
             let terms = weights.linear.iter().enumerate();
             terms.map(|(c, w)| *w * linear_sums[c * ROWS + h]).sum()
         });
+        // A sum of columns has degree 15: sixteen values on H determine it, without any coset.
         let linear = domain().interpolate(&on_h);
         coefficients
             .iter_mut()
@@ -330,6 +340,7 @@ impl<'a> Prover<'a> {
         };
         let (high, lanes, _) = self.bind_units(sender, point, folded)?;
         let point = Point { z, high, lanes };
+        // State and cubes were folded into one column, which gives their sum only, so each is evaluated anew.
         let values = self.at_point(&point, &basis)?;
         sender.send(&values);
         Ok((point, values))

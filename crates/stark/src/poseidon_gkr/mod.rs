@@ -189,8 +189,9 @@ pub(crate) fn sent(units: &Units) -> usize {
     let (rounds, lanes) = (units.lanes_log2 * ROUND_DEGREE, units.kind.lanes());
     let full = SKIP_DEGREE + rounds + units.high_log2() * ROUND_DEGREE + lanes;
     let output = OUTPUT_SKIP_DEGREE + rounds + units.high_log2() * OUTPUT_ROUND_DEGREE + lanes;
+    // Seven full rounds and the layer of partial rounds, which sends its cubes in addition.
     output + 8 * full + units.kind.cubes()
 }
 
-/// The field whose elements the prover computes with.
+/// Elements of the field that the prover computes with.
 type Values = Vec<Ext>;

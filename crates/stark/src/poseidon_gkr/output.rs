@@ -39,6 +39,8 @@ pub(super) fn prove_output(
         .chunks_exact(ROWS)
         .map(|rows| place_weights(prover, rows))
         .collect();
+    // The weights differ from row to row, so they are polynomials of degree 15 as well: degree 60 in all, and a
+    // fourth coset.
     let by_point: Vec<Vec<Words>> = prover.exec.map(units.places.len(), |place| {
         let columns = weights[units.places[place]].iter();
         let extended: Vec<Values> = columns
@@ -118,6 +120,7 @@ fn bind_high(
 ) -> Values {
     let units = prover.units;
     let (constants, _) = prover.permutation.full_round(LAST);
+    // Groups that are not used have the weight zero, so their constants do not count.
     let mut group_weights = vec![Ext::ZERO; 1 << units.groups_log2];
     group_weights[units.first_group..][..units.groups].copy_from_slice(&claim.groups);
     let mut tables: Vec<Values> = (0..states.len())
@@ -130,6 +133,7 @@ fn bind_high(
     for _ in 0..units.high_log2() {
         let half = tables[0].len() / 2;
         let parts = prover.exec.map(states.len(), |i| {
+            // Values at 0, 1, 2, 3 and 4 for degree 4, each by one more step of both lines.
             let mut sums = [Ext::ZERO; 5];
             for x in 0..half {
                 let mut at = [tables[i][x], states[i][x] + Ext::from(constants[i])];

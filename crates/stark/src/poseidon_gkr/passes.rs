@@ -66,6 +66,7 @@ impl Pass for SkipSums<'_> {
                     domain().to_coefficients(&mut coefficients[i]);
                 }
                 for t in 0..self.cosets {
+                    // Coset 0 is H itself, whose values are there.
                     if t > 0 {
                         for i in 0..count {
                             values[i] = domain().to_coset(t, &coefficients[i]);
@@ -73,6 +74,8 @@ impl Pass for SkipSums<'_> {
                     }
                     for point in t * ROWS..(t + 1) * ROWS {
                         for (cube, column) in cubes.iter_mut().zip(&values[..count]) {
+                            // In the base field, because z, which moves columns to F, is drawn after this message.
+                            // Most of the prover's time goes here.
                             *cube = column[point % ROWS].cube().split();
                         }
                         let here = &weights[point % weights.len()];
@@ -184,6 +187,7 @@ impl Pass for CubeSums<'_> {
             }
             if let Some(linear) = self.linear {
                 let (low, high) = (linear.load::<V>(x), linear.load(half + x));
+                // Not in the leading coefficient, which is that of X³.
                 let points = [low, high, low.add(low).sub(high)];
                 for k in 0..3 {
                     here[k] = here[k].add(points[k]);

@@ -66,6 +66,7 @@ impl Domain {
     pub(crate) fn to_coefficients<V: Packed>(&self, a: &mut [V; ROWS]) {
         let mut half = ROWS / 2;
         while half > 0 {
+            // Halves of this length use ω^step, whose powers are every step-th of the table.
             let step = ROWS / 2 / half;
             for start in (0..ROWS).step_by(2 * half) {
                 for j in 0..half {
@@ -85,6 +86,8 @@ impl Domain {
         for (x, scale) in a.iter_mut().zip(&self.scales[t]) {
             *x = x.mul(V::splat(*scale));
         }
+        // Coefficients are in bit-reversed order, so this transform begins with the smallest halves and needs no
+        // permutation.
         let mut half = 1;
         while half < ROWS {
             let step = ROWS / 2 / half;

@@ -36,6 +36,8 @@ pub(super) fn partial_weights<A: Arith>(
 ) -> PartialWeights<A::Ext> {
     let one = arith.ext(Ext::ONE);
     let alphas = powers(one, alpha, kind.lanes());
+    // From δ on, not from one: the claim on the outputs has the factor one, and must not be mixed with sums that
+    // have to be zero.
     let deltas = powers(delta, delta, kind.cubes());
     let forms = &kind.permutation().forms;
     // Σ_j α^j times column c of (A_j, B_j).
@@ -46,11 +48,14 @@ pub(super) fn partial_weights<A: Arith>(
     let cubes = deltas
         .iter()
         .copied()
+        // The last cube is not committed. Its weight in the outputs stands directly at the cube of its S-box's
+        // input.
         .chain([column(kind.lanes() + kind.cubes())]);
     let states = (0..kind.lanes()).map(&column);
     let committed = deltas
         .iter()
         .enumerate()
+        // u_k is used in the outputs and subtracted in δ^(k+1)·(in_k³ − u_k).
         .map(|(k, d)| column(kind.lanes() + k) - *d);
     PartialWeights {
         cubes: cubes.collect(),
@@ -87,6 +92,7 @@ impl<A: Arith> Layers<'_, A> {
     /// Binds the coordinates of the unit; returns the remaining claim.
     fn read_units(&mut self, z: A::Ext, claim: A::Ext) -> Result<A::Ext, VerifyError> {
         let mut claim = claim;
+        // Each coordinate of the old point is a weight of its round and is replaced by the challenge.
         for coordinate in self.point.lanes.iter_mut().chain(&mut self.point.high) {
             (claim, *coordinate) = read_round(self.channel, claim, *coordinate, ROUND_DEGREE)?;
         }
@@ -204,6 +210,8 @@ fn verify_output<A: Arith>(
     for coordinate in &mut lanes {
         (left, *coordinate) = read_round(channel, left, *coordinate, ROUND_DEGREE)?;
     }
+    // The weights of groups and places are tables, not eq of a point, so these rounds are plain, and the weight
+    // adds one to the degree.
     for _ in 0..units.high_log2() {
         let (next, x) = read_plain_round(channel, left, OUTPUT_ROUND_DEGREE, None)?;
         (left, high) = (next, [high, vec![x]].concat());

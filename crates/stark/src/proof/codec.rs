@@ -124,6 +124,7 @@ impl SuccinctProof {
         preset: &Preset,
         bytes: &[u8],
     ) -> Result<SuccinctProof, DecodeError> {
+        // Read before the header is compared, because the lengths of header and body depend on it.
         let groups = bytes
             .get(GROUPS_AT)
             .map_or(0, |groups| usize::from(*groups));
@@ -168,6 +169,7 @@ pub(crate) fn split(
         max: header + elements_bytes(*elements.end()),
     };
     let (head, body) = bytes.split_at_checked(header).ok_or(refused)?;
+    // As many elements as fit. If they fit fewer bytes too, the same elements would have a second encoding.
     let count = body.len() * 8 / ELEMENT_BITS;
     match elements.contains(&count) && elements_bytes(count) == body.len() {
         true => Ok((head, body, count)),

@@ -219,6 +219,7 @@ impl PublicPoint {
     /// The value of a public column.
     pub(crate) fn value(&self, exec: Exec<'_>, column: &[Fp]) -> Ext {
         let parts = column.chunks(self.low.len()).zip(&self.high);
+        // A dot product takes four vectors at a time.
         let backend = exec.backend().fitting(self.low.len() / 4);
         parts
             .map(|(part, weight)| *weight * self.low.dot(backend, part))
@@ -232,6 +233,7 @@ impl Registry {
         let columns = self.width().next_power_of_two().ilog2() as usize;
         let (row, column) = point.split_at(point.len().saturating_sub(columns));
         let (row, columns) = (PublicPoint::new(row), eq_table(Ext::ONE, column));
+        // A row is padded with zeros to a power of two, which add nothing.
         let values = columns.iter().take(self.width()).enumerate();
         let values = values.map(|(k, weight)| *weight * row.value(exec, self.column(k)));
         values.sum()

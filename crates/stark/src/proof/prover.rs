@@ -174,6 +174,7 @@ impl Prover<'_> {
             let row = self.public.registry.row(i);
             let terms = betas[1..].iter().zip(row).map(|(b, x)| *b * x);
             let tuple = tag + betas[0] * Fp::new(i as u32) + terms.sum();
+            // The registry takes each row off as often as its count says.
             group.p.set(i, Ext::from(-*count));
             group.q.set(i, denominators.alpha - tuple);
         }
@@ -202,6 +203,7 @@ impl Prover<'_> {
         let relation = self.setting.relation;
         let lanes = relation.shape.lanes();
         let slices = relation.group_slices();
+        // The first two slices hold the columns.
         let cells = self.committed.slices[2 + g * slices..][..slices].concat();
         let mut group = empty_group(1 << relation.shape.column_log2());
         for (position, tuple) in relation.bus.iter().enumerate() {

@@ -104,6 +104,7 @@ pub(super) fn read_arguments<A: Arith>(
     for (part, claim) in parts.iter().zip(&claims) {
         leaves.push(poseidon_gkr::verify(channel, &part.units, claim)?);
     }
+    // Drawn after all values that it joins were read.
     let eta = channel.challenge();
     let arith = &channel.arith;
     for (part, leaves) in parts.iter().zip(&leaves) {
@@ -138,11 +139,14 @@ fn read_bus<A: Arith>(
     let leaves = logup::verify(channel, setting.relation.shape.bus())?;
     let mut bus = setting.bus(&channel.arith, &leaves, denominators);
     let registry = channel.read(setting.relation.registry_width)?;
+    // The bus weighs cells and outputs together. With the outputs' sum in hand, the rest is a claim on cells alone.
     let outputs = channel.read_one()?;
     let zero = channel.arith.ext(Ext::ZERO);
     ledger.enter(bus.numerator_claim(zero, leaves.numerator));
     ledger.enter(bus.cell_claim(leaves.denominator, &registry, outputs));
     let tau = channel.challenge();
+    // The weighted sum of what outputs are wired to enters two claims, one on cells and one on outputs. Except for
+    // few τ both hold only if each wire does.
     let wired = channel.read(parts.len())?;
     let arith = &channel.arith;
     let on_bus = std::mem::take(&mut bus.outputs);

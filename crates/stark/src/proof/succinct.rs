@@ -138,6 +138,7 @@ pub fn verify_succinct(
 ) -> Result<(), VerifyError> {
     check_stated(relation, public)?;
     check_groups(relation, proof.groups)?;
+    // At most: paths that share nodes are shorter. Reading ends in `finish`, which rejects leftover elements.
     let want = succinct_elements(relation, preset, proof.groups);
     if proof.elements.len() > want {
         return Err(VerifyError::Length {

@@ -109,6 +109,7 @@ impl<A: Arith> Setting<'_, A> {
         let numbers = groups
             .iter()
             .enumerate()
+            // Instance g·lanes + lane: the extension of its number is one of the groups plus one of the lanes.
             .map(|(g, weight)| *weight * arith.base(Fp::new((g * relation.shape.lanes()) as u32)));
         let instances = sum(arith, numbers) + all * number_at(arith, lanes);
         let betas = powers(beta, beta, relation.entries_max());
@@ -125,6 +126,8 @@ impl<A: Arith> Setting<'_, A> {
             tables: Vec::new(),
             within: leaves.within.clone(),
         };
+        // The weight of all vertices that hold a fraction. The others are 0/1, so they add one minus this to the
+        // denominators.
         let mut used = of_groups[0];
         let eq = eq_table(one, positions);
         for (weight, tuple) in eq.iter().zip(&relation.bus) {
@@ -137,13 +140,19 @@ impl<A: Arith> Setting<'_, A> {
             };
             let tag = arith.ext(Ext::from(Fp::new(tuple.tag)));
             weights.denominators = weights.denominators + here * (alpha - tag);
+            // All groups have the same tuples, so the weights of one are computed once, and the groups' are a
+            // factor of the claim. The number of an instance is no cell, so its sum over all groups is passed
+            // along.
             self.tuple(arith, tuple, [*weight, instances], &betas, &mut weights);
         }
         weights.denominators = weights.denominators + weights.cells.constant * all;
         let tag = arith.ext(Ext::from(Fp::new(relation.registry_tag)));
+        // A row's index is its position, so it needs no cells. Its other components are the columns that the prover
+        // claims.
         let index = number_at(arith, &leaves.within);
         weights.denominators = weights.denominators + of_groups[0] * (alpha - tag - beta * index);
         used = used + self.tables(arith, [of_groups[1], alpha], &betas, &mut weights);
+        // Empty positions, unused groups and the rest of the tables' group.
         weights.denominators = weights.denominators + one - used;
         weights
     }
@@ -193,6 +202,8 @@ impl<A: Arith> Setting<'_, A> {
         let ends = self.relation.tables.iter().map(Table::end);
         let size = ends.max().unwrap_or(1).next_power_of_two();
         let low = weights.within.len() - size.ilog2() as usize;
+        // Tables fill the first positions of their group, so the coordinates above are zero, and only a short table
+        // of eq is needed.
         let high = weights.within[..low]
             .iter()
             .fold(group, |w, r| w * (one - *r));
@@ -208,6 +219,7 @@ impl<A: Arith> Setting<'_, A> {
                     .map(|form| form.public_value(arith, self.publics));
                 let tuple = sum(arith, betas.iter().zip(values).map(|(b, x)| *b * x));
                 weights.denominators = weights.denominators + weight * (alpha - tag - tuple);
+                // Tables take tuples off, so their counts are negative numerators.
                 weights.tables[table.offset + x] = zero - weight;
                 used = used + weight;
             }
@@ -231,6 +243,7 @@ impl<A: Arith> Setting<'_, A> {
                 used[*row][*lane] = true;
             }
         }
+        // From τ on: the sum of outputs on the bus, which was read before, has the factor one.
         let taus = powers(tau, tau, relation.wires.len());
         for (wire, weight) in relation.wires.iter().zip(&taus) {
             let output = &mut outputs[wire.row][wire.lane];
@@ -245,6 +258,8 @@ impl<A: Arith> Setting<'_, A> {
                 functional.add(arith, self.publics, *weight, &wire.form);
             }
             for i in part.rows.clone() {
+                // The argument is about permutations. Wires and tuples are about permutation + input, so the
+                // weighted inputs go to the side of the cells.
                 let row = relation.rows[i].as_ref().filter(|row| row.feed_forward);
                 let inputs = row.into_iter().flat_map(|row| &row.inputs);
                 for (lane, form) in inputs.enumerate().filter(|(lane, _)| used[i][*lane]) {
@@ -290,6 +305,7 @@ impl<A: Arith> Setting<'_, A> {
                 lanes: bus.lanes.clone(),
                 value: on_bus + *wired,
             };
+            // Tuples contain outputs of narrow rows only, so the next width has none.
             on_bus = arith.ext(Ext::ZERO);
             claims.push((claim, output));
         }
@@ -306,11 +322,15 @@ impl<A: Arith> Setting<'_, A> {
         eta: A::Ext,
     ) -> Claim<A::Ext> {
         let one = arith.ext(Ext::ONE);
+        // Powers from one on, for cubes and inputs alike: each claim is joined from values of its own, and the
+        // opening separates the claims.
         let etas = powers(one, eta, values.len());
         let (groups, rows) = self.unit_weights(arith, part, point);
         let mut cells = Functional::zero(arith, self.relation.cells).cells;
         let mut active = arith.ext(Ext::ZERO);
         for (row, weight) in self.relation.rows[part.rows.clone()].iter().zip(&rows) {
+            // A row without cells permutes zeros, and its cubes are known: `unused` below is its weight, with that
+            // of unused units and groups.
             let Some(row) = row else { continue };
             active = active + *weight;
             for (cell, eta) in row.cubes.iter().zip(&etas) {
@@ -351,6 +371,7 @@ impl<A: Arith> Setting<'_, A> {
             }
         }
         let combined = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
+        // Unused permutations have zeros as inputs, so unlike cubes they add nothing.
         let constant = functional.constant * total(arith, &groups);
         Claim {
             name: names(part.units.kind)[2],

@@ -159,6 +159,8 @@ impl<'a> Run<'a> {
         exec.step("trace")?;
         let parts = relation.parts(witness.groups.len()).into_iter();
         let traced = match &witness.made {
+            // Coefficients of forms are public values, so a trace made for other ones is not that of this
+            // statement.
             Some((of, made)) if of == publics => Arc::clone(made),
             _ => {
                 let traced =
@@ -258,6 +260,8 @@ impl<'a> Run<'a> {
     fn table_counts(&self, table: &Table) -> Vec<Fp> {
         let rows: BTreeMap<u32, usize> = table_rows(table, self.publics)
             .enumerate()
+            // The first components of a table are distinct. If the others differ, the bus is unbalanced, whatever
+            // is counted.
             .map(|(i, row)| (row[0], i))
             .collect();
         let row = |value: Fp| rows.get(&value.canonical()).copied();
@@ -277,6 +281,7 @@ impl<'a> Run<'a> {
         let rows = 1 << shape.column_log2();
         let counts = self.registry_counts();
         let inverse = |(bit, count): (&bool, &Fp)| match bit {
+            // A set bit whose row was never used has no inverse, and the verifier's union rejects the proof.
             true => count.inverse().unwrap_or_default(),
             false => Fp::ZERO,
         };

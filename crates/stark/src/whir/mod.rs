@@ -162,6 +162,8 @@ pub(crate) fn elements(preset: &Preset, slice_log2: usize, slices: usize) -> usi
             0 => slices,
             _ => DEGREE << oracle.slices_log2,
         };
+        // A round sends two coefficients and the nonce of its work. The rounds over the last polynomial have no
+        // work.
         let rounds = oracle.slices_log2 * (2 * DEGREE + NONCE);
         total += (DIGEST << oracle.cap_log2()) + sample + rounds;
         total += NONCE + oracle.queries * width + DIGEST * oracle.nodes_max();
@@ -176,6 +178,7 @@ pub(crate) fn power_at<E: Scalar + std::ops::Mul<B, Output = E>, B: Scalar>(
     point: &[E],
     x: B,
 ) -> E {
+    // The last coordinate is the lowest bit of b, so its factor has x itself, and those before it x², x^4, ….
     let mut power = x;
     point.iter().rev().fold(one, |product, zeta| {
         let factor = one - *zeta + *zeta * power;

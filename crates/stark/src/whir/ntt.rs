@@ -46,6 +46,8 @@ impl Domain {
         values.resize(self.size(), Fp::ZERO);
         let lanes = exec.backend().lanes();
         exec.backend()
+            // The last stages transpose squares of LANES vectors, so a slice must have a multiple of LANES²
+            // elements.
             .fitting(coefficients.len() / lanes)
             .run(Evaluate {
                 domain: self,
@@ -133,6 +135,7 @@ fn finish<V: Packed>(domain: &Domain, block: &mut [Fp]) {
         }
         size /= 4;
     }
+    // Two stages at a time leave one over for every other length.
     if size == 2 * V::LANES {
         let twiddles = domain.stage(V::LANES);
         for part in block.chunks_exact_mut(size) {

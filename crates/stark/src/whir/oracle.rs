@@ -58,6 +58,7 @@ impl Level {
     fn above(&self, exec: Exec<'_>) -> Result<Level, Stopped> {
         let half = self.nodes / 2;
         let mut above = Level::zero(half);
+        // The last levels do not fill a block, and are hashed node by node.
         if half < BLOCK {
             let block = above.block();
             for i in 0..half {
@@ -84,6 +85,8 @@ impl Level {
 pub(crate) fn leaf_start(width: usize, oracle: usize) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
     start[0] = tag(b"leaf");
+    // The last block of a row is padded with zeros. With the width in front, a row is not the same as one with more
+    // zeros.
     start[1] = Fp::new(width as u32);
     start[2] = Fp::new(oracle as u32);
     compress(start, [Fp::ZERO; DIGEST])
@@ -143,6 +146,8 @@ impl Leaves<'_> {
         for eight in self.columns.chunks(DIGEST) {
             for (n, state) in states.iter_mut().enumerate() {
                 for k in 0..DIGEST {
+                    // The first eight elements are the digest so far. What the last call left in the others is
+                    // overwritten.
                     state[DIGEST + k] = match eight.get(k) {
                         Some(column) => V::load(&column[self.at + row + n * V::LANES..]),
                         None => V::splat(Fp::ZERO),

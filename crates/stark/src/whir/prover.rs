@@ -18,7 +18,7 @@ use crate::vector::{Planes, Vector, eq_planes};
 /// Number of elements of a weight vector that one task fills.
 const TASK: usize = 1024;
 
-/// Σ a·b, and Σ (a1 − a0)·(b1 − b0).
+/// Σ a·b.
 pub(crate) struct Product<'a>(pub(crate) &'a Planes, pub(crate) &'a Planes);
 
 impl Pass for Product<'_> {
@@ -226,6 +226,8 @@ impl Opening<'_> {
     /// Commits to the values as the next oracle.
     fn commit(&mut self, parameters: &OracleParameters, number: usize) -> Result<Oracle, Stopped> {
         let len = self.values.len() >> parameters.slices_log2;
+        // A slice of extension elements is five columns of base elements side by side, as `Slices::Extension` reads
+        // a row.
         let slices: Vec<&[Fp]> = (0..1 << parameters.slices_log2)
             .flat_map(|i| self.values.coefficients(i * len..(i + 1) * len))
             .collect();

@@ -38,6 +38,7 @@ pub(crate) fn claim_at<A: Arith>(
         } => {
             let (cell_point, lane_point) = low.split_at(low.len() - lanes.len());
             let eq = eq_table(one, cell_point);
+            // The coordinates above the lanes number the cells of a slice, and a group is a run of slices.
             let of_group = cells.len() / eq.len();
             let slices = cells.chunks_exact(eq.len()).map(|cells| {
                 let terms = cells.iter().zip(&eq);
@@ -62,6 +63,8 @@ pub(crate) fn claim_at<A: Arith>(
             column: which,
             weights,
         } => {
+            // Only the first elements have weights, so the coordinates above theirs are zero. low[0] tells the
+            // halves of the slice apart.
             let tail = low.len() - weights.len().next_power_of_two().ilog2() as usize;
             let high = low[1..tail]
                 .iter()

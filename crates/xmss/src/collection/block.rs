@@ -56,6 +56,8 @@ impl CollectionEntry<'_> {
             return None;
         };
         let bundled = match merge_level(part.proof) {
+            // Above it there must be room for the bundles, for the merge that splits it off, and for one more
+            // merge.
             Some(level) => level <= MERGE_LEVELS,
             None => self.signers.count_ones() <= proofs.mergeable_max(),
         };

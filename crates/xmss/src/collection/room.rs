@@ -35,9 +35,11 @@ pub(super) fn with_room<'a>(
     for level in levels.into_iter().rev() {
         let found = up_to(exec, &pieces, level, fits)?;
         let all = found.1.len() == pieces.len();
+        // With as many signers the lower level is taken, which leaves more room above.
         if found.0 >= best.0 {
             best = found;
         }
+        // What fits whole cannot have fewer signers than a part of it.
         if all {
             break;
         }

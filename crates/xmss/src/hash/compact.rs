@@ -99,6 +99,7 @@ impl Instance for Compact {
         let start = |tips: &Tips<'_>| head(tweak(LEAF, 0, tips.slot), &tips.parameter);
         let first = tips.iter().map(|tips| (start(tips), [Fp::ZERO; 8]));
         let mut states = compress(backend, first);
+        // A block takes two ends of four elements; the number of chains is even.
         for i in 0..Set::Compact.params().chains / 2 {
             let block = |tips: &Tips<'_>| pair(&tips.digests[2 * i], &tips.digests[2 * i + 1]);
             let halves = states.iter().zip(tips);
@@ -108,6 +109,8 @@ impl Instance for Compact {
     }
 
     fn message(&self, backend: Backend, message: &[u8; 32]) -> Message {
+        // Nine limbs, six elements of randomness and a tweak would not fit the sixteen lanes of a try. Hashed once,
+        // the limbs are eight elements.
         let limbs = message_limbs(message);
         let left = std::array::from_fn(|i| limbs[i]);
         let mut right = [Fp::ZERO; 8];
@@ -146,6 +149,7 @@ impl Vectors for Compact {
 
     #[inline(always)]
     fn tweak_offset(&self, chain: usize, position: u8) -> u32 {
+        // Below 2^10, on a first limb that ends in ten zero bits and is below 2^26: nothing is ever carried.
         8 * chain as u32 + u32::from(position)
     }
 
@@ -199,6 +203,8 @@ impl Vectors for Compact {
 /// Digits of the low 24 bits of each lane, which are uniform once p − 1 is rejected.
 fn decode(lanes: &Half) -> Option<Code> {
     let values = lanes.map(|lane| lane.canonical());
+    // In any of the eight lanes, though the last have no digit of a chain: the relation of proofs writes all of
+    // them as digits.
     if values.contains(&(P - 1)) {
         return None;
     }

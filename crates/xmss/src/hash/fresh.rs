@@ -79,6 +79,7 @@ impl<H: Vectors> Pass for Fresh<'_, H> {
             }
             out = rest;
             starts = &starts[slots * chains..];
+            // After the slot 2^32 − 1 this wraps, and nothing is left that would use it.
             first = first.wrapping_add(slots as u32);
         }
     }
@@ -127,6 +128,8 @@ impl<H: Vectors> Fresh<'_, H> {
                 let mut states = [[zero; 16]; N];
                 for n in 0..N {
                     let mut tweak = [low[n].add(V::splat(Fp::new(offset))), high[n]];
+                    // The sum of first limbs may pass p in some lane only then, in one slot of some hundreds. The
+                    // first limb itself needs no care, as it is added modulo p.
                     if greatest >= P - offset {
                         tweak[1] = carried(&base[n], offset);
                     }

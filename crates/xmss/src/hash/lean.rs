@@ -88,6 +88,8 @@ pub(super) fn sponges(
     for block in 0..blocks {
         for (state, input) in states.iter_mut().zip(inputs) {
             let part = &input[block * RATE..input.len().min((block + 1) * RATE)];
+            // Input overwrites these lanes and is not added. The padding with zeros is not ambiguous, since the
+            // capacity encodes the lengths.
             state[CAPACITY..].fill(Fp::ZERO);
             state[CAPACITY..CAPACITY + part.len()].copy_from_slice(part);
         }
@@ -110,6 +112,7 @@ fn filled<const T: usize>(parts: &[&[Fp]]) -> [Fp; T] {
 
 impl Instance for Lean {
     fn chain_input(&self, walk: &Walk, position: u8) -> [Fp; 16] {
+        // A step is numbered by the position it leads to.
         let tweak = chain_tweak(walk.slot, walk.chain, position + 1);
         filled(&[&walk.digest, &walk.parameter, &tweak])
     }
@@ -149,6 +152,7 @@ impl Instance for Lean {
         };
         let mut states: Vec<[Fp; 24]> = encodings.iter().map(input).collect();
         backend.compress_24(&mut states);
+        // Eight digits to a lane: the others hold no digit of a chain, and may be p − 1.
         let lanes = self.set.params().chains.div_ceil(8);
         states
             .iter()

@@ -71,6 +71,8 @@ impl Proofs {
         };
         let of =
             |children, of_bundles| merges.bundle_bytes_max(&Preset::MERGE, children, of_bundles);
+        // A full bundle may be larger than a bundle of two bundles, and fewer entries are possible too, so the
+        // greater counts.
         let one = of(entries.clamp(1, CHILDREN_MAX), false);
         let groups = divided(entries.min(ENTRIES_MAX));
         groups.map_or(one, |groups| one.max(of(groups.len(), true)))
@@ -186,6 +188,7 @@ impl Proofs {
             entries: entries_of.len(),
         })?;
         let proof = self.decode_bundle(bytes).map_err(of_entry(kept))?;
+        // The merge that keeps the entry is one level above the bundle.
         if proof.level >= LEVEL_MAX {
             return Err(ProveError::Levels { max: LEVEL_MAX });
         }
@@ -220,6 +223,8 @@ fn bundled(
     children: &[ChildProof<'_>],
 ) -> Result<BundleProof, ProveError> {
     let level = children.iter().map(ChildProof::level).max();
+    // One level for all lower bundles, whatever their children: a bundle of bundles takes only those of the level
+    // just below.
     let level = level.unwrap_or_default() + 1;
     let groups = divided(entries.len());
     if level + u32::from(groups.is_some()) > LEVEL_MAX {

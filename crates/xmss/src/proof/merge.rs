@@ -155,6 +155,7 @@ impl Proofs {
                 .map(|(_, bytes)| bytes);
         }
         let mut merged = Vec::new();
+        // Each group becomes one proof, and those are merged in the same way: one level for a factor of seven.
         for group in groups(parts.len()) {
             let first = group.start;
             merged.push(self.merge_once(exec, registry, slot, message, &parts[group], first)?);
@@ -194,6 +195,7 @@ impl Proofs {
             decoded.push(self.decode_part(merges, part).map_err(refused)?);
         }
         let level = decoded.iter().map(|proof| proof.child().level()).max();
+        // Above the highest child: the circuit requires each child's level to be lower.
         let level = level.unwrap_or_default() + 1;
         if level > LEVEL_MAX {
             return Err(ProveError::Levels { max: LEVEL_MAX });
@@ -241,6 +243,7 @@ impl Proofs {
                 merges.from_bytes(&Preset::MERGE, part.proof)?,
             ));
         }
+        // A larger proof may hold, but no circuit reads it.
         let (got, max) = (part.signers.count_ones(), self.mergeable_max());
         if got > max {
             return Err(ProofError::TooLarge { got, max });

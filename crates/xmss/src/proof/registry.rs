@@ -53,6 +53,7 @@ impl Proofs {
         };
         let rows: Vec<Vec<Fp>> = keys.iter().map(row).collect();
         let width = params.digest + params.parameter;
+        // The maximum is a power of two, so its trailing zeros are the coordinates of a row.
         let rows = Rows::new(&rows, width, max.trailing_zeros() as usize)?;
         let id = self.chains.relation().id;
         Ok(ProofRegistry {

@@ -106,6 +106,8 @@ fn compact(registry: &ProofRegistry, signed: &Signed<'_>) -> Opening {
     let half = |digest: &[Fp; 8]| first(digest);
     Opening {
         index,
+        // Root and parameter are those of the registry, so an opening that holds is a signature under the
+        // registered key.
         root: first(&row),
         parameter: first(&row[HALF..]),
         randomness: first(&signature.randomness),

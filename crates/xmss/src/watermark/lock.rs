@@ -30,6 +30,7 @@ impl Lock {
                 .map_err(|error| io_error(&path, error))?;
             match file.try_lock() {
                 Ok(()) => {}
+                // Not waited for: another process holds the lock as long as it has the marks open.
                 Err(TryLockError::WouldBlock) => break,
                 Err(TryLockError::Error(error)) => return Err(io_error(&path, error)),
             }

@@ -151,6 +151,7 @@ impl Marks {
         let mut both = self.marks.iter().zip(&known.marks);
         let (ours, known) = both.find(|(ours, known)| {
             ours.slot_next < known.slot_next
+                // The same slot may have been given out for two messages, from two copies of one mark.
                 || (ours.slot_next == known.slot_next && ours.last != known.last)
         })?;
         Some((Slot(ours.slot_next), Slot(known.slot_next)))
@@ -201,6 +202,7 @@ impl Marks {
     /// # Errors
     /// [`MarksError`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Marks, MarksError> {
+        // Before the checksum, so that another kind of file is named as such, and not as damaged.
         if !bytes.starts_with(MAGIC) {
             return Err(MarksError::Magic);
         }

@@ -61,6 +61,7 @@ impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
                 let last = limb + 1 == parameters.limbs();
                 for (cell, factor) in self.digits_of(limb) {
                     let tail = last && (0..parameters.tails()).any(|t| self.tail(t) == cell);
+                    // A tail is two digits in one cell.
                     let mask = if tail { 63 } else { 7 };
                     cells.set(cell, lane, Fp::new((value / 127 / factor) & mask));
                 }

@@ -122,6 +122,7 @@ impl LeanChains {
         let (first, chains) = (LIMB_DIGITS * limb, self.parameters.chains);
         let end = first + LIMB_DIGITS;
         let of_chains = (first..end.min(chains)).map(|i| (self.at.digit(i), i));
+        // Tails exist in the last limb only, two digits at a time.
         let last = end > chains;
         let tails = (0..self.parameters.tails()).filter(move |_| last);
         let tails = tails.map(move |t| (self.tail(t), chains + 2 * t));
@@ -168,6 +169,8 @@ impl LeanChains {
         let parameter = self.parameter_forms();
         for t in 0..self.parameters.steps {
             let digest = (0..DIGEST).map(|x| Form::cell(self.at.step(x, t)));
+            // The lower limb of slot·2^24 + 256·(κ + 1) is a linear form modulo p. Only the carry into the upper
+            // limb is not, hence a cell that is looked up.
             let place = Form::cell(self.at.step(DIGEST, t)).times(Fp::new(256));
             let lower = Form::public(0)
                 .plus(place)
@@ -209,6 +212,8 @@ impl LeanChains {
     fn sponge_inputs(&self, k: usize) -> Vec<Form> {
         let head = PARAMETER + 2;
         let length = head + DIGEST * self.parameters.chains;
+        // A sponge passes its capacity on. The other lanes are overwritten, so nothing wires the previous row's
+        // outputs there.
         let capacity = |x: usize| match k {
             0 => Form::constant(self.capacity[x]),
             _ => Form::cell(self.at.sponge(x, k)),
@@ -257,6 +262,8 @@ impl LeanChains {
         for limb in 0..self.parameters.limbs() {
             let mut form = Form::cell(self.at.limb(limb));
             for (cell, factor) in self.digits_of(limb) {
+                // 127·D + r with r < 127 and D < 2^24 is at most p − 2 over the integers. So D and r are unique, and
+                // p − 1 cannot be written.
                 form = form.plus(Form::cell(cell).times(Fp::new(127 * factor)));
             }
             wire(self.at.sponge_row(blocks), limb, form);
@@ -286,6 +293,8 @@ impl LeanChains {
             let digest = (0..DIGEST).map(|x| form(self.at.step(x, t))).collect();
             bus.push(chain(true, place.clone(), digest));
             let upper = form(self.at.step(DIGEST + 1, t));
+            // The table has only existing places, so this look-up also keeps a row from walking beyond position 6
+            // of a chain.
             bus.push(put(own::TWEAK, vec![Entry::Form(place), upper]));
         }
         for i in 0..chains {
@@ -299,6 +308,8 @@ impl LeanChains {
             bus.push(put(kind::OCTAL, vec![form(self.at.digit(i))]));
         }
         for t in 0..self.parameters.tails() {
+            // If digits of no chain were free, D could be anything, and so could the digits of chains in the same
+            // limb.
             bus.push(put(own::TAIL, vec![form(self.tail(t))]));
         }
         for limb in 0..self.parameters.limbs() {

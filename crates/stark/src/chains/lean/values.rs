@@ -89,6 +89,8 @@ fn limbs<const N: usize>(mut value: u128) -> [Fp; N] {
 
 /// The tweak of a chain step that starts at a place.
 fn chain_tweak(slot: u32, place: u32) -> [Fp; 2] {
+    // place = 256·chain + position, so this is chain·2^16 + (position + 1)·2^8, with the number of the step that
+    // leaves the position.
     limbs((u128::from(slot) << 24) + (u128::from(place + 1) << 8))
 }
 
@@ -113,6 +115,7 @@ impl Statements for LeanChains {
 
     fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
         assert_eq!(message.len(), MESSAGE, "a message is nine digits of base p");
+        // The upper limb is not here, because it depends on the place: see the last values.
         let [lower, _] = limbs(u128::from(slot) << 24);
         let mut values = vec![lower];
         values.extend(message);

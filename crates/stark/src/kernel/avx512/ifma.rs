@@ -203,6 +203,7 @@ impl Packed for Lanes {
         // SAFETY: `_mm512_and_si512` and `_mm512_srli_epi64` touch no memory, and their operands
         // come from code that has their instructions.
         unsafe {
+            // Masked, unlike in `words`: the multiply-add reads 52 bits of a word.
             let even = _mm512_and_si512(self.0, splat64(0xffff_ffff));
             Halves([even, _mm512_srli_epi64::<32>(self.0)])
         }
@@ -295,6 +296,8 @@ impl Packed for Lanes {
     #[inline(always)]
     fn mix(matrix: &Circulant, x: &[Halves; MIXED]) -> [Self; MIXED] {
         const HALF: usize = MIXED / 2;
+        // 2^15·p: more than what is subtracted from it, shift·Σ d < 512·8·3p. Four times as much exceeds a lifted
+        // sum of differences, which is below (2^15 + 8·1024·3)·p.
         const LIFT: i64 = (2 * P as i64) << 14;
         let mut halves = [[splat64(0); MIXED]; 2];
         for (h, out) in halves.iter_mut().enumerate() {
