@@ -97,6 +97,7 @@ impl Batch {
         exec: Exec<'_>,
     ) -> Batch {
         let mut refused = Vec::new();
+        // Equal messages share a hash and a Miller loop.
         let mut groups: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (i, set) in sets.iter().enumerate() {
             match set {
@@ -180,6 +181,7 @@ impl Batch {
             "range {range:?} of {} items",
             self.total
         );
+        // The value of the whole is computed only once.
         if range == (0..self.total) {
             return self.check_all(exec);
         }
@@ -202,6 +204,7 @@ impl Batch {
             keys: kept.iter().map(|&p| self.keys[p]).collect(),
             signatures: kept.iter().map(|&p| self.signatures[p]).collect(),
             message: kept.iter().map(|&p| self.message[p]).collect(),
+            // All of them, because the numbers of messages are those of the whole batch.
             hashes: self.hashes.clone(),
             weights: kept
                 .iter()
@@ -248,6 +251,7 @@ impl Batch {
                 let chunks = exec.pieces(range.len(), SUM_POINTS.0, SUM_POINTS.1);
                 let sums = exec.map(chunks.len(), |c| {
                     if exec.stopped() {
+                        // Any point will do: `product` sees the flag too and returns nothing.
                         return G2Affine::INFINITY;
                     }
                     let chunk = range.start + chunks[c].start..range.start + chunks[c].end;
@@ -288,6 +292,7 @@ impl Batch {
                 let (least, most) = SUBGROUP_POINTS;
                 let chunks = exec.pieces(count, least, exec.most(most));
                 exec.map(chunks.len(), |c| match exec.stopped() {
+                    // As in `value`: the flag stays set, so nothing is concluded from this point.
                     true => Ok(G2Affine::INFINITY),
                     false => {
                         let (points, weights) = (
@@ -422,6 +427,7 @@ impl Search<'_> {
         let slack = single * (n as u64 / 10).max(u64::from(n.ilog2()) + 1);
         while let Some(node) = open.pop() {
             if self.spent > slack + single * self.decided {
+                // Back to the others, so that it is verified one by one as well.
                 open.push(node);
                 break;
             }
@@ -432,6 +438,7 @@ impl Search<'_> {
                 return;
             };
             let right_value = node.value.mul(&left_value.inverse());
+            // The left half is settled last, so it is searched next.
             self.settle(
                 Node {
                     range: right,
@@ -473,6 +480,7 @@ impl Search<'_> {
     fn finish_one_by_one(&mut self, open: Vec<Node>) {
         let positions: Vec<usize> = open.into_iter().flat_map(|node| node.range).collect();
         let good = self.exec.map(positions.len(), |i| {
+            // Counts as good where no verdict was reached: after a stop, bad items may be missing.
             self.exec.stopped() || self.batch.verify_alone(positions[i])
         });
         self.found.tests += positions.len();

@@ -92,6 +92,7 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     static CREATED: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     loop {
+        // Nothing but different numbers is needed.
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let beside = path.with_file_name(format!(".{name}.{}-{number}.tmp", std::process::id()));
         // An existing file, left behind by a process with the same id, is not touched.
@@ -180,6 +181,7 @@ pub fn decode_key_cache(
         },
         || decode_records(records, exec),
     );
+    // Reported before a bad record, which damage would explain.
     if !checksum_fits {
         return Err(CacheError::Checksum);
     }

@@ -54,6 +54,7 @@ pub(crate) fn sign_hash(secret_key: &SecretKey, hash: &G2Affine) -> Signature {
 
 /// Returns whether e(key, hash) = e(g1, signature); a key at infinity never verifies.
 pub(crate) fn core_verify(key: &G1Affine, hash: &G2Affine, signature: &G2Affine) -> bool {
+    // The infinite signature would verify every message under it.
     if key.is_infinity() {
         return false;
     }
@@ -149,6 +150,7 @@ pub fn eth_fast_aggregate_verify(
 
 /// Proves possession of a secret key; constant time in the key.
 pub fn pop_prove(secret_key: &SecretKey) -> ProofOfPossession {
+    // A tag of its own: no signature of a message is a proof, and no proof a signature.
     let hash = hash_to_g2(&secret_key.public_key().to_bytes(), POP_DST);
     ProofOfPossession(Signature::from_point(secret_key.scalar().sign(&hash)))
 }

@@ -76,6 +76,7 @@ struct Digits {
 impl Digits {
     /// The width that needs the fewest additions for the table and this many multiples together.
     fn for_multiples(multiples: usize) -> Digits {
+        // For each window, `max` points of the table, and one addition per multiple.
         let additions = |digits: &Digits| digits.windows() * (digits.max() + multiples);
         DIGIT_BITS
             .map(|bits| Digits { bits })
@@ -99,6 +100,7 @@ impl Digits {
         let (max, mut carry) = (self.max() as i32, 0);
         (0..self.windows()).map(move |window| {
             let bit = window * self.bits;
+            // Three bytes hold eleven bits from any bit of the first on.
             let byte = |i: usize| i32::from(scalar.get(bit / 8 + i).copied().unwrap_or(0));
             let bits = (byte(0) | byte(1) << 8 | byte(2) << 16) >> (bit % 8);
             let value = (bits & (2 * max - 1)) + carry;
@@ -119,6 +121,7 @@ impl<K: SumKernel> Table<K> {
     fn new(kernel: K, base: &Affine<K::Field>, digits: Digits) -> Self {
         let (windows, max) = (digits.windows(), digits.max());
         // 2^bits times a point, computed by blst.
+        // Only the last point is set, so the sum of 2^j times point j is 2^bits times that one.
         let mut doubled = vec![Affine::INFINITY; digits.bits + 1];
         let next = |power: &Affine<K::Field>| {
             doubled[digits.bits] = *power;
@@ -171,6 +174,7 @@ impl<K: SumKernel> Multiples<K::Field> for Table<K> {
             list.clear();
             for scalar in block {
                 let digits = self.digits.of(scalar).enumerate();
+                // Zero digits are left out: no entry may refer to the identity.
                 list.entries
                     .extend(
                         digits

@@ -52,6 +52,7 @@ impl InteropKey {
         let mut sum = [0u64; 5];
         for (key, multiplicity) in keys {
             let mut carry = 0u128;
+            // A fifth word of zeros takes the carry.
             let words = key.0.as_le_bytes().chunks_exact(8).chain([&[0u8; 8][..]]);
             for (limb, word) in sum.iter_mut().zip(words) {
                 let word = word

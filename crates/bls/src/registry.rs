@@ -116,6 +116,7 @@ impl Registry {
         exec: Exec<'_>,
     ) -> Result<Registry, RegistryError> {
         check_count(encoded.len())?;
+        // Encodings are canonical, so equal keys have equal bytes, and comparing them is cheaper than decoding.
         let mut firsts = BTreeMap::new();
         for (index, key) in encoded.iter().enumerate() {
             if let Some(first) = firsts.insert(key, index) {

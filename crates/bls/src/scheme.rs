@@ -250,6 +250,7 @@ impl Scheme for Bls {
         let mut bits = Bitfield::new(statement.len as usize);
         let mut next = 0;
         for (i, (position, _)) in votes.iter().enumerate() {
+            // A position twice would count twice in the sum and once in the support.
             if *position < next || *position >= statement.len {
                 return Err(SchemeError::Malformed(i));
             }
@@ -260,6 +261,7 @@ impl Scheme for Bls {
             .iter()
             .map(|(_, signature)| signature.as_ref())
             .collect();
+        // A retry after a doubtful result relies on nothing that was kept.
         let known = match self.naive {
             true => vec![None; votes.len()],
             false => keys.points_of_votes(statement.first, votes),

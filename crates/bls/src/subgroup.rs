@@ -37,7 +37,6 @@ const BLOCK: usize = 1 << 15;
 /// that chose the points. A point outside is missed with probability at most 2^-64 per test, and there is one
 /// test per 2^15 points and per halving of a range with such a point. No point of the subgroup is ever
 /// reported.
-/// subgroup is ever named.
 // The kernels are private to this crate.
 #[allow(private_bounds)]
 pub fn outside_subgroup<F: KernelField + LaneField>(
@@ -117,6 +116,7 @@ impl<'a, K: SumKernel<Field: KernelField + LaneField>> Search<'a, K> {
         assert_eq!(weights.len(), points.len() * bits / 8, "one weight a point");
         let single_max = bits / 64 * SINGLE_MAX;
         let mut stored = Vec::new();
+        // Fewer points are all checked one by one, without sums.
         if points.len() > single_max {
             kernel.encode(points, &mut stored);
         }
@@ -167,6 +167,7 @@ impl<'a, K: SumKernel<Field: KernelField + LaneField>> Search<'a, K> {
 
     /// The sums over the subsets given by the bits of the weights.
     fn subset_sums(&mut self, range: Range<usize>) -> Vec<Affine<K::Field>> {
+        // The identity is in the subgroup, and no entry of a sum may refer to it.
         let finite: Vec<usize> = range.filter(|i| !self.points[*i].is_infinity()).collect();
         sums_of_bits(
             self.kernel,

@@ -49,6 +49,7 @@ pub(crate) fn column_sums<K: SumKernel>(
         });
     }
     tree.run(kernel, stored);
+    // Empty columns have no point to decode, and are filled in below.
     let points: Vec<K::Point> = tree
         .slots
         .iter()
@@ -157,9 +158,11 @@ pub(crate) fn sums_of_bits<K: SumKernel>(
     bits: usize,
 ) -> Vec<Affine<K::Field>> {
     let bytes = bits / 8;
+    // Default costs, so that the groups are the same on every host.
     let columns = random_groups(bits, positions.len(), &Costs::default());
     let bits_of = |i: usize, group: &Range<usize>| {
         let weight = &weights[i * bytes..(i + 1) * bytes];
+        // Sixteen bits from any bit of the first byte on lie in three bytes.
         let word = |byte: usize| weight.get(byte).map_or(0, |b| u32::from(*b));
         let first = group.start / 8;
         let from = word(first) | word(first + 1) << 8 | word(first + 2) << 16;

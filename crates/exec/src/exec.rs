@@ -188,6 +188,8 @@ impl<'a> Exec<'a> {
         let next = AtomicUsize::new(0);
         let work = |space: &mut S| {
             loop {
+                // The counter alone decides who takes an index, so no other memory needs an order; the end of the
+                // parallel call orders the rest.
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 if i >= count {
                     return;

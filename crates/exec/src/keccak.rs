@@ -47,6 +47,8 @@ impl<const RATE: usize> Shakes<RATE> {
     /// See [`Shakes::absorb`].
     fn absorb_all(&mut self, messages: &[&[&[u8]]], backend: Backend) {
         assert!(messages.len() <= LANES, "at most {LANES} messages");
+        // A message that fills its blocks is followed by one for the padding alone, so this is the index of the last
+        // one.
         let last = |parts: &&[&[u8]]| parts.iter().map(|p| p.len()).sum::<usize>() / (8 * RATE);
         let longest = messages.iter().map(last).max().unwrap_or(0);
         let mut ended = Vec::new();
@@ -307,6 +309,7 @@ fn permute<W: Words>(states: &mut States) {
             *word = W::load(&row[first..]);
         }
         let mut next = state;
+        // From one array into the other and back, so that no round copies its result.
         for [even, odd] in ROUNDS.as_chunks::<2>().0 {
             round(&state, &mut next, &[*even; LANES]);
             round(&next, &mut state, &[*odd; LANES]);

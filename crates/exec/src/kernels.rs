@@ -134,6 +134,7 @@ impl Kernels {
             let _measuring = MEASURING
                 .lock()
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
+            // Another thread may have measured while this one waited.
             if let Some(chosen) = self.chosen(threads) {
                 return chosen;
             }
@@ -149,6 +150,7 @@ impl Kernels {
     /// The kernel that [`Kernels::measured`] has measured, or [`Kernels::choose`] has chosen, in this process.
     #[must_use]
     pub fn chosen(&self, threads: usize) -> Option<Backend> {
+        // The lock is held only for a look-up or an insertion, so a panic elsewhere leaves the map whole.
         let chosen = CHOSEN
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());

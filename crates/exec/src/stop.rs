@@ -31,6 +31,7 @@ pub struct Stop(Arc<AtomicBool>);
 impl Stop {
     /// Sets the flag; cannot be undone.
     pub fn stop(&self) {
+        // Nothing is handed over with the flag: a computation that sees it late only works a little longer.
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -65,6 +66,7 @@ impl Pulse {
 /// Each poll is a heartbeat.
 impl Watch for Pulse {
     fn stopped(&self) -> bool {
+        // A supervisor only looks whether the count moves.
         self.beats.fetch_add(1, Ordering::Relaxed);
         self.stop.is_stopped()
     }

@@ -129,6 +129,7 @@ pub fn split_salts(
 ) -> Option<(Salts<'_>, &[u8])> {
     let sent = signatures.checked_mul(flavour.salt_bytes())?;
     let (salts, proof) = bytes.split_at_checked(sent)?;
+    // Empty where the flavour sends none: then every entry is None.
     let salts = salts.as_chunks().0;
     Some(((0..signatures).map(|i| salts.get(i)).collect(), proof))
 }
@@ -259,6 +260,7 @@ impl<const N: usize> Aggregator<N> {
     ) -> Result<Self, AggregateError> {
         let bounds = preset.bounds(N, signatures, profile)?;
         let schedule = Schedule::derive(&bounds)?;
+        // Longer keys begin with the elements of shorter ones, so both choices make the same proofs.
         let keys = match keys.filter(|keys| keys.serve(&schedule)) {
             Some(keys) => keys.clone(),
             None => Arc::new(Keys::expand(&schedule, backend)),
@@ -383,6 +385,7 @@ impl<const N: usize> Aggregator<N> {
         // Checked before keys and messages are hashed, so that bytes that are no proof do not cost that work.
         self.system.check_frame(proof)?;
         exec.enter(|| {
+            // Made when they are read: a verifier needs each target once, and 10,000 of them are 10 MB.
             let targets = |columns: Range<usize>| targets(&signed[columns], exec.backend());
             let relation = relation(signed, Targets::Made(&targets), exec)?;
             exec.step("digest of the statement")?;
@@ -406,6 +409,7 @@ impl<const N: usize> Aggregator<N> {
         let flavour = signed
             .first()
             .map_or(Flavour::default(), |s| s.key.flavour());
+        // The digest names one flavour for all signatures.
         let other = signed.iter().position(|s| s.key.flavour() != flavour);
         if let Some(index) = other {
             return Err(AggregateError::Flavours {
@@ -472,6 +476,7 @@ fn digest(
     context: &[u8],
     exec: Exec<'_>,
 ) -> Result<Vec<u8>, Stopped> {
+    // One run for each lane of the hash.
     let batches = exec.try_map(signed.len().div_ceil(RUN * keccak::LANES), |batch| {
         let rest = &signed[batch * RUN * keccak::LANES..];
         let batch = &rest[..rest.len().min(RUN * keccak::LANES)];
@@ -481,6 +486,7 @@ fn digest(
     })?;
     let digests: Vec<u8> = batches.iter().flatten().flatten().copied().collect();
     let mut hash = Shake256::default();
+    // Lengths precede the parts, so that no byte can move from one part to the next.
     let mut part = |data: &[u8]| {
         hash.update(&(data.len() as u64).to_le_bytes());
         hash.update(data);
@@ -500,9 +506,11 @@ fn encoded(run: &[Hashed<'_>]) -> Vec<u8> {
     let each = 3 * 8 + 64 + SALT_BYTES;
     let messages: usize = run.iter().map(|signed| signed.message.len()).sum();
     let mut out = Vec::with_capacity(64 + run.len() * each + messages);
+    // The label is constant and needs no length.
     out.extend(b"alphorn/falcon/aggregate/run/v2");
     for signed in run {
         let salt = signed.salt.map_or(&[][..], |salt| salt);
+        // The digest stands for the key: it is known already, and much shorter.
         for part in [&signed.digest[..], salt, signed.message] {
             out.extend((part.len() as u64).to_le_bytes());
             out.extend(part);

@@ -51,6 +51,7 @@ pub(crate) fn signs<const N: usize>(bytes: &[u8], public: &PublicKey<N>) -> bool
     let f = numbers(flavour, f, parameters.short_bits);
     let g = numbers(flavour, g, parameters.short_bits);
     let f_long = numbers(flavour, long, LONG_BITS);
+    // The encoding has no `G`. Modulo `q` it is `h F`; that the centred product is `G` itself, the determinant shows.
     let g_long = times_key(public, &f_long);
     basis[0] == parameters.secret_header()
         && rest == digest
@@ -78,6 +79,7 @@ pub(crate) fn numbers<const N: usize>(
             value |= i16::from(bytes[at / 8] >> shift & 1) << place;
         }
         let unused = 16 - bits;
+        // The arithmetic shift copies the sign into the unused bits.
         *number = value << unused >> unused;
     }
     out
@@ -110,6 +112,7 @@ fn determinant_is_q<const N: usize>(
     let coefficient = |k: usize| -> i32 {
         let term = |j: usize| {
             let (index, sign) = if j <= k { (k - j, 1) } else { (N + k - j, -1) };
+            // Coefficients have at most eight bits, so 1024 such terms fit 32 bits.
             let product = |x: i16, y: i16| i32::from(x) * i32::from(y);
             sign * (product(a[j], d[index]) - product(b[j], c[index]))
         };

@@ -60,6 +60,7 @@ pub fn errors(degree: usize, schedule: &Schedule) -> Vec<Event> {
     let groups: usize = images.clone().map(|images| images.groups.len()).sum();
     let dense = levels.iter().filter(|level| level.images.is_none());
     let parts = dense.clone().map(|level| level.parts.count).sum::<usize>();
+    // The tail has a dense projection as well.
     let parts = parts + schedule.tail.parts.count;
     let dense = dense.count() + 1;
     let pieces = levels.iter().map(|level| level.cut.pieces);

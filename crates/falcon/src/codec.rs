@@ -80,6 +80,7 @@ impl<const HIGH_FIRST: bool> Window<'_, HIGH_FIRST> {
     fn fill(&mut self) {
         let mut word = [0; 8];
         let rest = self.bytes.get(self.next..).unwrap_or(&[]);
+        // Near the end, zeros follow the last byte.
         match rest.first_chunk::<8>() {
             Some(whole) => word = *whole,
             None => word[..rest.len()].copy_from_slice(rest),
@@ -89,6 +90,7 @@ impl<const HIGH_FIRST: bool> Window<'_, HIGH_FIRST> {
         } else {
             u64::from_le_bytes(word) << self.valid
         };
+        // Eight bits for each whole byte that fits: `valid` ends between 56 and 63, which is `valid | 56`.
         self.next += (63 - self.valid as usize) / 8;
         self.valid |= 56;
     }
@@ -175,6 +177,7 @@ fn body(bytes: &[u8], expected: usize, header: u8) -> Result<&[u8], DecodeError>
 /// If the length, the header or a number is not that of a key.
 pub fn decode_key<const N: usize>(flavour: Flavour, bytes: &[u8]) -> Result<[u16; N], DecodeError> {
     let numbers = key_numbers(flavour, key_bytes::<N>(bytes)?);
+    // The maximum needs no branch per number; the index is only for the error.
     if numbers.iter().fold(0, |max, &c| c.max(max)) < MODULUS {
         return Ok(numbers);
     }
@@ -215,6 +218,7 @@ pub(crate) fn key_numbers<const N: usize>(flavour: Flavour, bytes: &[u8]) -> [u1
     } else {
         for word in &mut *words {
             let x = word.swap_bytes();
+            // The first number has the highest bits, but belongs in the lowest 16.
             *word = x >> (3 * KEY_BITS) & NUMBER
                 | (x & NUMBER << (2 * KEY_BITS)) >> 12
                 | (x & NUMBER << KEY_BITS) << 18
@@ -266,6 +270,7 @@ pub fn decode_signature<const N: usize>(
     } else {
         coefficients::<true>(code, max, &mut s2)?;
     }
+    // An unsalted flavour leaves an empty slice, which gives None.
     Ok((salt.first_chunk().copied(), s2))
 }
 

@@ -154,6 +154,7 @@ impl Flavour {
                 } else {
                     u16::from_be_bytes(*pair)
                 };
+                // Larger words are skipped: a remainder of any 16-bit word would prefer some residues.
                 if word < WORD_MAX && filled < N {
                     out[filled] = word % MODULUS;
                     filled += 1;

@@ -64,6 +64,7 @@ fn targets_of<const N: usize>(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i
             let behind = match input.flavour {
                 Flavour::FnDsa => &hashes[k][..REPRESENTATIVE_BYTES],
                 Flavour::Original => input.message,
+                // These bytes begin with the salt, which is not sent.
                 Flavour::Slot => &hashes[k],
             };
             *parts = [salt, behind];
@@ -76,6 +77,8 @@ fn targets_of<const N: usize>(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i
         }
         loop {
             for (lane, (input, (filled, numbers))) in inputs.iter().zip(&mut *drawn).enumerate() {
+                // Lanes that are full are permuted along with the others but no longer read, so the buffer cannot
+                // overflow.
                 if *filled < N {
                     let order = match input.flavour.is_little_endian() {
                         true => ByteOrder::Little,
@@ -119,6 +122,7 @@ impl<const N: usize> Pass for Centre<'_, N> {
 /// representative of flavour `slot`; meaningless for keys of another flavour.
 fn first_hashes(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; EXPANDED_BYTES]; LANES] {
     let mut out = [[0; EXPANDED_BYTES]; LANES];
+    // Original Falcon hashes only salt and message.
     if inputs.iter().any(|i| i.flavour != Flavour::Original) {
         let mut messages = [[&[][..]; 3]; LANES];
         for (parts, input) in messages.iter_mut().zip(inputs) {
@@ -156,6 +160,7 @@ pub(crate) fn digests(messages: &[&[u8]], backend: Backend) -> Vec<[u8; 64]> {
     let mut out = Vec::with_capacity(messages.len());
     for messages in messages.chunks(LANES) {
         let mut parts = [&[][..]; LANES];
+        // Each message is a single part, so a slice of one.
         for (parts, message) in parts.iter_mut().zip(messages.chunks(1)) {
             *parts = message;
         }

@@ -174,6 +174,7 @@ impl<const N: usize> PublicKey<N> {
             transform(N, &mut [&mut numbers[..]], form, Backend::Portable);
             numbers
         };
+        // Whichever thread computes the form first, the numbers are the same.
         self.other.get_or_init(alone)
     }
 
@@ -199,6 +200,7 @@ impl<const N: usize> PublicKey<N> {
         let mut numbers: Vec<_> = made.iter_mut().map(|numbers| &mut numbers[..]).collect();
         transform(N, &mut numbers, form, backend);
         for (key, made) in missing.iter().zip(made) {
+            // If another thread was faster, this copy of the same numbers is dropped.
             key.other.get_or_init(|| made);
         }
     }
@@ -222,6 +224,7 @@ fn transform(degree: usize, keys: &mut [&mut [i16]], form: KeyForm, backend: Bac
 fn transform_of<const N: usize>(keys: &mut [&mut [i16]], form: KeyForm, backend: Backend) {
     let array = |key| <&mut [i16; N]>::try_from(key).expect("of the degree");
     let mut keys: Vec<_> = keys.iter_mut().map(|key| array(&mut **key)).collect();
+    // The fewest lanes that loading by squares allows: most of the work of a full batch would be for nothing.
     if keys.len() == 1 {
         backend.run(Transform::<SQUARE, N>(&mut keys, form));
     } else {
@@ -283,6 +286,7 @@ fn decode_of<const N: usize>(
     backend: Backend,
 ) -> Vec<Result<PublicKey<N>, DecodeError>> {
     let mut decoded = backend.run(Decode::<N>(flavour, keys));
+    // Digests only of the valid keys; the loop below skips the others in the same way.
     let good = decoded.iter().flatten();
     let encoded: Vec<&[u8]> = good.map(|parts| parts.bytes()).collect();
     let digests = digests(&encoded, backend);
@@ -446,6 +450,8 @@ impl<const N: usize> SecretKey<N> {
     pub fn sign(&self, message: &[u8], entropy: &[u8; 32]) -> Vec<u8> {
         let mut hash = Shake256::default();
         hash.update(b"alphorn/falcon/sign/v1");
+        // `fn-dsa` hashes what it draws here together with the secret key and the message before it uses it, see
+        // `sign` in `fn-dsa-sign` 0.4. So neither need be hashed here.
         hash.update(entropy);
         let mut rng = Drawn(hash.finalize_xof());
         let mut out = vec![0; Self::PARAMETERS.signature_bytes];

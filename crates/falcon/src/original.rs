@@ -202,6 +202,7 @@ impl RngCore for Drawn {
 
     fn fill_bytes(&mut self, out: &mut [u8]) {
         match self.salt.take() {
+            // Of the length of a salt: `fn-dsa` 0.3 draws a salt of 40 bytes first, and then a seed for each attempt.
             Some(salt) => out.copy_from_slice(&salt),
             None => self.stream.read(out),
         }

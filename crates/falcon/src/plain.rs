@@ -72,8 +72,10 @@ pub fn verify<const N: usize>(item: &Item<'_, N>) -> Result<(), Refused> {
     let (mut c, mut product, mut h) = (Polys::<1, N>::zero(), Polys::zero(), Polys::zero());
     c.load(0, &target);
     product.load(0, &s2);
+    // A key keeps its values, so only `s2` is transformed here.
     h.load(0, item.key.values());
     subtract_product(&mut c, &mut product, &h);
+    // Only a buffer: every coefficient is overwritten.
     let mut s1 = target;
     c.store(0, &mut s1);
     let opened = Opened {
@@ -122,6 +124,7 @@ impl<const N: usize> Opened<N> {
             return Err(Refused::Norm { norm_sq, max });
         }
         if let Some(max) = flavour.coefficient_max() {
+            // The decoder has already held s2 to this bound.
             let beyond = (self.s1.iter().enumerate()).find(|(_, c)| c.abs() > max);
             if let Some((index, &value)) = beyond {
                 return Err(Refused::Coefficient { index, value });
@@ -195,6 +198,7 @@ fn open_of<const N: usize>(
     (items.iter().zip(decoded))
         .map(|(item, decoded)| {
             let (salt, s2) = decoded?;
+            // Items that did not decode have no target: both sequences have only those that did.
             let (&target, &s1) = parts.next().expect("a target for each that decodes");
             let opened = Opened {
                 salt,

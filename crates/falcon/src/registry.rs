@@ -80,6 +80,7 @@ impl Signers {
             let mut hash = Shake256::default();
             hash.update(ENTROPY_LABEL);
             hash.update(&secret[..]);
+            // All have a fixed length, so they need no separators.
             hash.update(&permit.validator().0.to_le_bytes());
             hash.update(&signed_bytes(
                 permit.slot(),

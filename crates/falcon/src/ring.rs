@@ -83,12 +83,12 @@ static ROOTS: [i16; DEGREE_MAX] = {
     roots
 };
 
-/// Returns `degree^-1 2^16`, in Montgomery form.
+/// Returns `degree^-1` in Montgomery form: times `2^16`.
 const fn inverse_of(degree: usize) -> i16 {
     montgomery(power(degree as i64, Q as i64 - 2))
 }
 
-/// `2^16`, in Montgomery form.
+/// `2^16` in Montgomery form.
 const SQUARED: i16 = montgomery(1 << 16);
 
 /// `L` polynomials side by side.
@@ -118,6 +118,7 @@ fn mont_by(a: i16, b: i16, scaled: i16) -> i16 {
 /// Returns a reduced representative of any 16-bit number.
 #[inline(always)]
 fn barrett(a: i16) -> i16 {
+    // `high` and the shift divide by the `2^27` of the constant; `2^10` makes that round to nearest.
     let quotient = high(a, BARRETT).wrapping_add(1 << 10) >> 11;
     a.wrapping_sub(quotient.wrapping_mul(Q))
 }
@@ -127,6 +128,8 @@ fn barrett(a: i16) -> i16 {
 #[inline(always)]
 pub(crate) fn centre(a: i16) -> i16 {
     let half = Q / 2;
+    // Neither sum leaves 16 bits: `3/2 q + q/2` is 24578.
+    // All ones where `a` is above `q/2`, and where it is below `-q/2`.
     let (above, below) = ((half - a) >> 15, (a + half) >> 15);
     a - (above & Q) + (below & Q)
 }
@@ -255,6 +258,8 @@ impl<const L: usize, const N: usize> Polys<L, N> {
     pub(crate) fn multiply(&mut self, other: &Self) {
         for (row, by) in self.0.iter_mut().zip(&other.0) {
             for (x, &y) in row.iter_mut().zip(by) {
+                // Neither factor has a power of `2^16` in it, so the second product restores what the first one
+                // divides by.
                 *x = barrett(mont(mont(*x, y), SQUARED));
             }
         }
@@ -265,6 +270,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
     pub(crate) fn subtract(&mut self, other: &Self) {
         for (row, by) in self.0.iter_mut().zip(&other.0) {
             for (x, &y) in row.iter_mut().zip(by) {
+                // At most 12,300, so this needs no wrapping.
                 *x = barrett(*x - y);
             }
         }

@@ -138,6 +138,7 @@ impl Falcon {
     pub fn with_profile(self, profile: Profile) -> Falcon {
         Falcon {
             profile,
+            // An aggregator is made for one profile, so those kept are of no use.
             aggregators: Arc::default(),
             ..self
         }
@@ -146,6 +147,7 @@ impl Falcon {
     /// The same for keys of this flavour.
     #[must_use]
     pub fn with_flavour(self, flavour: Flavour) -> Falcon {
+        // Aggregators serve any flavour, so they are kept.
         Falcon { flavour, ..self }
     }
 
@@ -347,6 +349,7 @@ impl Scheme for Falcon {
         let signed = exec.try_map(items.len(), |i| {
             let validator = items[i].validator.0;
             let key = signers.key(items[i].validator);
+            // No verifier of this scheme has a key of another flavour.
             let key = key.filter(|key| key.public().flavour() == self.flavour);
             let key = key.ok_or(SchemeError::UnknownSigner(validator))?;
             // Each permit is taken once, since the list is traversed once.
@@ -370,6 +373,7 @@ impl Scheme for Falcon {
     ) -> Verdicts {
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        // Made first, because the items below borrow their messages from it.
         let signed: Vec<_> = claims.iter().map(claimed).collect();
         let hold = |items: &[Item<'_>]| {
             let results = verify_batch(items, self.backend);

@@ -112,7 +112,9 @@ impl<const N: usize> SlotKey<N> {
         let mut rng = Drawn::of(salt, &[seed, &[&expanded[..]]].concat());
         let original = self.draw(&mut rng, representative);
         let used = original[1..].first_chunk();
+        // With another salt it would sign another target than the one that verifiers compute.
         assert_eq!(used, salt.as_ref(), "the signer took another salt");
+        // The same signature without its salt, which every verifier computes.
         let header = const { Parameters::of(N) }.signature_header();
         [&[header], &original[1 + SALT_BYTES..]].concat()
     }

@@ -74,6 +74,7 @@ impl Weights {
     fn right_side(&self, folded: &Folded<'_>, backend: Backend) -> Rq {
         let rhs = std::slice::from_ref(&folded.rhs);
         let mut sum = Rq::ZERO;
+        // (4) and (6), and those of families, have zero on the right.
         let openings = [
             (std::slice::from_ref(&self.sum), rhs),
             (&self.first, &folded.openings.u0),
@@ -147,6 +148,8 @@ impl<'a> Aggregate<'a> {
     pub(crate) fn under(&self, factors: &[Option<Ntt>], backend: Backend) -> Under<'_> {
         assert_eq!(factors.len(), self.cut.pieces, "a factor for each piece");
         let z = self.cut.z_pieces;
+        // `z = z_0 + 2^b z_1`: both halves have the same form, so their factors are joined, the upper one times
+        // `2^b`. The search keeps `b` at 12 or less, so the constant fits 16 bits.
         let base = constant(1 << self.folded.level.z_base);
         let (low, rest) = factors.split_at(z);
         let (high, v) = rest.split_at(z);
@@ -219,6 +222,8 @@ struct OfResponse {
 
 impl OfResponse {
     fn new(of: &Aggregate<'_>, factor: &Ntt, backend: Backend) -> Self {
+        // The equations read `sum c_i t_i - A z = 0` and `sum c_i c_j h_ij - <phi, z> = 0`; see `add_counts` for the
+        // other side.
         let own = backend.product(factor, &constant(-1));
         Self {
             rows: backend.scaled_products(&own, &of.weights.inner),
@@ -294,6 +299,7 @@ impl Under<'_> {
     ) {
         let folded = self.of.folded;
         let (level, keys) = (folded.level, folded.keys);
+        // Digits under `u0` come first in `v`, then those under `u1`, then those under `u2`.
         let ends = [
             folded.openings.first_digits,
             level.digits_outer(),
@@ -330,10 +336,13 @@ impl Under<'_> {
             let within = linear.unwrap_or(index);
             let (element, digit) = (within / level.t_digits, within % level.t_digits);
             if let Some(shared) = linear.and_then(|_| self.of.shared.get(element)) {
+                // These coefficients are full residues, so the power is multiplied in modulo `Q` and not as one more
+                // wide factor.
                 counts.set_shifted_in::<V>(shared, level.t_base * digit as u32);
                 sum.add_scaled_in::<V>(&counts, &of.own);
                 continue;
             }
+            // The range of a task may begin with any digit of an element.
             if digit == 0 || index == first {
                 if linear.is_none() {
                     let weight = &weights.inner[element % level.kappa];

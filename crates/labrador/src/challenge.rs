@@ -93,6 +93,8 @@ fn operator_norm_holds(c: &Small) -> bool {
     for (i, &x) in c.0.iter().enumerate() {
         (twice[i], twice[i + DEGREE]) = (x, -x);
     }
+    // `a` is invariant under `sigma`, so `a_(64 - k) = -a_k` and `a_32 = 0`. The cosine also changes its sign for odd
+    // `j`, so both halves of the sum are equal, and `k` below 32 suffices.
     let mut auto = [0i32; DEGREE / 2];
     for (k, a) in auto.iter_mut().enumerate() {
         let products = c.0.iter().zip(&twice[k..k + DEGREE]);
@@ -101,6 +103,7 @@ fn operator_norm_holds(c: &Small) -> bool {
     }
     let limit = ((OPERATOR_NORM * OPERATOR_NORM) as i64) * (1 << 30) - (1 << 12);
     let first = i64::from(auto[0]) << 30;
+    // `j` and `128 - j` are conjugate roots with the same absolute value, so 32 of the 64 roots are enough.
     COSINE_ROWS.iter().all(|row| {
         let terms = auto[1..].iter().zip(&row[1..]);
         let tail: i64 = terms.map(|(&a, &c)| i64::from(a) * i64::from(c)).sum();
@@ -111,15 +114,18 @@ fn operator_norm_holds(c: &Small) -> bool {
 /// Draws one of `2^132.42` arrangements: 20 zeros, 32 of `+-1`, 12 of `+-2` at uniform positions with
 /// uniform signs.
 pub(crate) fn arrangement(bytes: &mut Bytes) -> Small {
+    // 44 signs are needed, and six bytes have 48 bits.
     let mut signs = [0; 8];
     for sign in &mut signs[..6] {
         *sign = bytes.byte();
     }
     let signs = u64::from_le_bytes(signs);
     let mut out = Small::ZERO;
+    // The inside-out form of the Fisher-Yates shuffle. It begins after the zeros, whose order makes no difference.
     for (placed, k) in (DEGREE - ONES - TWOS..DEGREE).enumerate() {
         let place = loop {
             let candidate = usize::from(bytes.byte() & 63);
+            // A remainder instead of rejection would prefer the lower positions.
             if candidate <= k {
                 break candidate;
             }

@@ -44,9 +44,11 @@ impl Counter {
                 return;
             }
         }
+        // Blocks from the wide generator advance the position, but not the cipher.
         if self.cipher_at != position {
             self.cipher.seek(position);
         }
+        // The crate XORs its stream onto what is there.
         out.fill(0);
         self.cipher.apply_keystream(out);
         self.cipher_at = self.position;

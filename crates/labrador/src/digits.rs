@@ -18,8 +18,10 @@ pub(crate) fn decompose(x: &[i64; DEGREE], base: u32, count: usize) -> Option<Ve
     for (place, &value) in x.iter().enumerate() {
         let mut rest = value;
         for digit in &mut digits[..count - 1] {
+            // The mask yields the residue in `[0, 2^base)` for negative numbers too.
             let low = (rest.wrapping_add(half) & mask) - half;
             digit.0[place] = low as i16;
+            // Exact, since the difference is a multiple of `2^base`.
             rest = (rest - low) >> base;
         }
         digits[count - 1].0[place] = i16::try_from(rest).ok()?;

@@ -19,6 +19,7 @@ pub(crate) fn fold(x: u128) -> u64 {
     debug_assert!(x >> 100 == 0, "two folds need a number below 2^100");
     let mask = (1 << 48) - 1;
     let once = (x as u64 & mask) + 59 * (x >> 48) as u64;
+    // Below `2^48 + 59 * 2^10`, so one subtraction is enough.
     let twice = (once & mask) + 59 * (once >> 48);
     if twice >= Q { twice - Q } else { twice }
 }
@@ -97,6 +98,7 @@ pub(crate) fn eq_table(point: &[F]) -> Vec<F> {
     for &p in point {
         for index in 0..out.len() {
             let high = out[index].times(p);
+            // `x (1 - p) = x - x p`: one product for both entries.
             out[index] = out[index].minus(high);
             out.push(high);
         }

@@ -63,6 +63,7 @@ impl Group {
         };
         let harm = |group: &Self| {
             let all = group.norm_sq + group.digits_norm_sq;
+            // Saturates because a base that is far too small only has to lose the comparison.
             group.extracted_norm_sq().saturating_mul(all)
         };
         let least = BASES.map(of_base).min_by_key(harm);
@@ -90,6 +91,7 @@ impl Group {
 /// Bound on the squared norm of the digits of this many numbers, which an honest prover meets by retrying. The
 /// upper digits have the squared norm of the images over `4^b`; the lower ones are uniform or shorter.
 fn digits_norm_sq(norm_sq: u128, numbers: usize, base: u32) -> u128 {
+    // A tenth, where uniform digits have a mean square of a twelfth: the margin that lets an honest prover succeed.
     let lower = (1 << (2 * base)) / 10 + 1;
     let upper = (IMAGE_FACTOR * norm_sq) >> (2 * base);
     upper + numbers as u128 * lower
@@ -249,6 +251,7 @@ impl Images {
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        // The base and the bound on the digits follow from these numbers, and the level encodes the rank.
         out.extend((self.block as u64).to_le_bytes());
         for group in &self.groups {
             out.extend((group.pieces as u64).to_le_bytes());
@@ -345,6 +348,8 @@ impl ShownLifts {
             if let Shown::Dense(all, ..) = &shown {
                 let mut stream = transcript.seed("lift parts", l as u64).stream();
                 let mut scalars: Vec<u64> = (0..all.count).map(|_| stream.residue()).collect();
+                // The weights of the rows already randomise the defects of each part; only the ratios between parts
+                // are free. With 1, `forms` leaves the columns of the first part as they are.
                 scalars[0] = 1;
                 if is_left_out!(transcript, Parts) {
                     scalars.fill(1);
@@ -384,6 +389,7 @@ impl ShownLifts {
             Shown::Dense(_, _, images) => (images.iter().zip(&self.parts[lift]))
                 .map(|(image, &scalar)| mul_mod(scalar, weigh(&self.rows[lift], image)))
                 .fold(0, add_mod),
+            // `y - J s = 0` has no constant, since both sides are in the witness. So only what is in clear counts.
             Shown::Blocks(_, _, groups) => (groups.iter().zip(&self.blocks[lift].groups))
                 .map(|((_, image), weights)| weigh(weights, image))
                 .fold(0, add_mod),
@@ -481,6 +487,7 @@ impl ShownLifts {
                 exec.try_fill(&mut out[first..first + each], CHUNK, |task, out| {
                     let start = first + task * CHUNK;
                     let column = digit * each + task * CHUNK;
+                    // Both digits of all images lie one after another from the start of the first piece of images.
                     let piece_of = |k: usize| (digit * count + start + k) / images.rank;
                     let of_image = |k: usize| {
                         let (scalars, quarter) = self.image_scalars(images, start + k);
@@ -491,6 +498,7 @@ impl ShownLifts {
                     let of_images: Vec<Rq> = (0..out.len()).map(of_image).collect();
                     out.clone_from_slice(&backend.transforms(&of_images));
                     let mut done = 0;
+                    // A task may cross from one piece into the next, whose factor is another.
                     while done < out.len() {
                         let piece = piece_of(done);
                         let end = (piece + 1) * images.rank - (digit * count + start);
@@ -527,6 +535,7 @@ impl ShownLifts {
                     out[low].clone_from(&columns[l][index]);
                     out[low].add(&image);
                     out[high].clone_from(&columns[l][each + index]);
+                    // `y = y_0 + 2^b y_1`, so the equation of `y` weighs the upper digit by `2^b`.
                     out[high].add(&image.scaled(1 << base));
                 }
             }
@@ -587,9 +596,11 @@ impl ShownLifts {
                     let (piece, place) = (index / images.rank, index % images.rank);
                     let block = self.of_block(l, place / images.block);
                     let scalar = mul_mod(self.of_piece(l, piece), block);
+                    // The equation is `y - J s = 0`; the digits of `y` have the positive terms, see `of_images`.
                     out.sub(&columns[place % images.block].scaled(scalar));
                 }
             })?;
+            // The rest of the last piece stays zero: it is padding, which has equations of its own.
             out[images.start()..][..digits[l].len()].clone_from_slice(&digits[l]);
         }
         Ok(out)

@@ -47,6 +47,7 @@ impl Key {
     /// Draws the key named `name` for vectors of up to `length` elements.
     #[must_use]
     pub(crate) fn expand(name: &str, length: usize, backend: Backend) -> Self {
+        // So that the last group is complete for every number of rows.
         let padded = length.next_multiple_of(ROWS_MAX);
         let mut stream = Seed::of_name(name).stream();
         let elements: Vec<Rq> = (0..padded).map(|_| stream.element()).collect();
@@ -163,6 +164,8 @@ impl Columns<'_> {
     #[inline(always)]
     pub(crate) fn entry(&self, row: usize, column: usize) -> &Ntt {
         let (start, within) = group_of(self.rows, column);
+        // Coordinate `row` of a product collects `s_within` times the key's coordinate `row - within`, or times
+        // `group + row - within` where `Y^group = X` wraps around.
         if row >= within {
             &self.key.elements[start + row - within]
         } else {

@@ -33,6 +33,7 @@ fn fold(x: u64) -> u64 {
 /// Returns the residue of a number below `2 Q`.
 #[inline(always)]
 fn once(x: u64) -> u64 {
+    // If `x` is below `Q`, the difference wraps around to a larger number. No branch, so it compiles to vectors.
     x.min(x.wrapping_sub(Q))
 }
 
@@ -43,6 +44,7 @@ fn add(a: u64, b: u64) -> u64 {
 
 #[inline(always)]
 fn sub(a: u64, b: u64) -> u64 {
+    // As in `once`: of the two numbers, the one that did not wrap around is the smaller.
     let difference = a.wrapping_sub(b);
     difference.min(difference.wrapping_add(Q))
 }
@@ -72,6 +74,7 @@ fn times(x: [u64; COORDINATES], y: [u64; COORDINATES]) -> [u64; COORDINATES] {
         // Six products are below 2^51, so the sum is below 2^57.
         let middle = one[k] + other[k];
         let sum = low[k] + ((middle & LOW_24) << 24) + product(middle >> 24, 59) + 59 * high[k];
+        // A fold leaves less than `2^48 + 2^9 * 59`, which is below `2 Q`.
         out[k] = once(fold(sum));
     }
     out
@@ -81,6 +84,7 @@ fn times(x: [u64; COORDINATES], y: [u64; COORDINATES]) -> [u64; COORDINATES] {
 /// [`F::halves`].
 #[inline(always)]
 pub(crate) fn joined(low: i64, high: i64) -> u64 {
+    // A multiple of `Q` just below `2^61`, so both numbers become positive and stay below `2^62`.
     const POSITIVE: i64 = (Q as i64) << 13;
     let (low, high) = ((low + POSITIVE) as u64, fold((high + POSITIVE) as u64));
     let sum = low + ((high & LOW_24) << 24) + product(high >> 24, 59);
@@ -225,6 +229,7 @@ impl Pass for EqLanes<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> Vec<Fx8> {
+        // The lowest three bits of an index are the lane; each further bit doubles the table.
         let (within, across) = self.0.split_at(self.0.len().min(LANES.ilog2() as usize));
         let mut out = Fx8::of_all(&eq_table(within));
         out.reserve_exact((1 << across.len()) - 1);

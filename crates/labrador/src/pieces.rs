@@ -102,6 +102,7 @@ impl<'a> Pieces<'a> {
         exec.try_map(chunks.div_ceil(each), |task| {
             let mut value = zero();
             for chunk in task * each..((task + 1) * each).min(chunks) {
+                // The value is then incomplete, but `try_map` checks once more at the end and discards it.
                 if exec.stopped() {
                     break;
                 }
@@ -163,6 +164,7 @@ impl<'a> Pieces<'a> {
             || Matrix::zero(self.pieces, s.pieces),
             |sum, [own, other], places| {
                 let count = places.len();
+                // Each residue is computed once and used in as many products as the other side has pieces.
                 self.read(own, 0..self.pieces, places.clone(), exec);
                 s.read(other, 0..s.pieces, places, exec);
                 sum.add(

@@ -123,6 +123,7 @@ impl Projection {
         exec: Exec<'_>,
     ) -> Result<Vec<[i64; ROWS]>, Stopped> {
         let longest = blocks.iter().map(|block| block.len()).max().unwrap_or(0);
+        // The matrix is generated once for all blocks, so a task takes some positions of every block.
         let each = longest.div_ceil(TASKS_MAX).max(TILE);
         let parts = exec.try_map(longest.div_ceil(each), |task| {
             exec.backend().run(Project {
@@ -243,6 +244,7 @@ impl Pass for Project<'_> {
                 V::unpack_signs(planes.next(), signs);
             }
             for (image, block) in out.iter_mut().zip(self.blocks) {
+                // Shorter blocks end earlier.
                 let rest = block.get(place..).unwrap_or_default();
                 let elements = &rest[..rest.len().min(count)];
                 add_image::<V::Wide>(image, &signs[..elements.len()], elements);
@@ -422,6 +424,7 @@ pub(crate) fn weights(stream: &mut Stream) -> [Weights; LIFTS] {
 /// Returns `<weights, image>` modulo `Q`: the required constant coefficient of a lift.
 #[must_use]
 pub(crate) fn weigh(weights: &Weights, image: &[i64; ROWS]) -> u64 {
+    // 256 products of centred residues: below `2^102`.
     let sum: i128 = (weights.iter().zip(image))
         .map(|(&w, &x)| i128::from(centred(w)) * i128::from(centred(reduce(x))))
         .sum();

@@ -118,6 +118,8 @@ impl Prover<'_> {
         project: impl Fn(&Projection, Exec<'_>) -> Result<Vec<[i64; ROWS]>, Stopped>,
     ) -> Result<(Projection, Vec<[i64; ROWS]>), ProveError> {
         for nonce in 0..=u8::MAX {
+            // `seed` does not change the transcript, so a rejected matrix leaves no trace: only the accepted nonce is
+            // absorbed.
             let seed = self.sender.transcript.seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
             let mut images = project(&projection, self.exec)?;
@@ -172,6 +174,8 @@ impl Prover<'_> {
     pub(crate) fn send_lifts(&mut self, mut values: Vec<Rq>, constants: &[u64; LIFTS]) -> Vec<Rq> {
         lie_at!(self, Lifts(&mut values));
         self.sender.elements_without_constant("lifts", &values);
+        // The verifier computes the constant coefficients from the images it was sent. They are all that ties images
+        // to the witness, so a false image makes a false value here.
         for (value, &constant) in values.iter_mut().zip(constants) {
             value.set_constant(constant);
         }
@@ -197,6 +201,7 @@ impl Prover<'_> {
         let constants = std::array::from_fn(|l| shown.constant(l));
         let values = self.send_lifts(values, &constants);
         self.step("later: one equation")?;
+        // One stream for all weights, in the order of `Remaining::draw`: lifts, relation, padding.
         let mut stream = self.sender.transcript.seed("weights", 0).stream();
         let weights = draw_weights(&mut stream);
         let mut form = Form {
@@ -220,6 +225,7 @@ impl Prover<'_> {
             let matrix = Projection::new(before.seed("blocks", u64::from(nonce)));
             let pieces = &s[..images.start()];
             let blocks = matrix.project_blocks(pieces, images.rank, images.block(), self.exec)?;
+            // What was written until a digit did not fit is overwritten under the next matrix.
             if images.write_digits(&blocks, s).is_none() {
                 continue;
             }
@@ -243,14 +249,19 @@ impl Prover<'_> {
         let (cut, exec, first) = (&level.cut, self.exec, level.first_pieces());
         lie_at!(self, Witness(&mut *s));
         self.step_of_level("first commitment", "later: commitments")?;
+        // Without a block projection `first` is 0: nothing is committed to here, and `u1` opens all of `t`.
         let mut t = Pieces::short(cut, s).commit(&keys.inner, level.kappa, 0..first, exec)?;
         let mut v = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
+        // The images exist only under a matrix, and the matrix may be drawn only when the pieces are fixed. So pieces
+        // are bound by a commitment of their own, which must be sent first.
         let (first_digits, mut u0, mut matrix) = (v.len(), Vec::new(), None);
         if let Some(images) = &level.images {
             u0 = keys.first.commit(level.kappa_outer, &v, exec)?;
             lie_at!(self, First(&mut u0));
             self.sender.elements("u0", &u0);
             let all = cut.pieces * cut.rank;
+            // At the first level the witness ends with the pieces; `cut_witness` has already left space at the
+            // others.
             s.reserve_exact(all.saturating_sub(s.len()));
             s.resize(all, Small::ZERO);
             self.step_of_level("images of blocks", "later: projections")?;
@@ -335,10 +346,13 @@ impl Prover<'_> {
     ) -> Result<(Vec<Ntt>, Vec<Small>), ProveError> {
         let before = self.sender.transcript.clone();
         for nonce in 0..=u8::MAX {
+            // Challenges, unlike a matrix, are drawn after their nonce is absorbed. Attempts use a copy, so that only
+            // the accepted nonce enters the proof.
             let mut transcript = before.clone();
             transcript.absorb("challenge nonce", &[nonce]);
             let challenges = draw_challenges(&transcript, level.cut.pieces, self.exec);
             let z = pieces.amortise(&challenges, self.exec)?;
+            // A digit that does not fit is as good a reason for the next challenges as a response that is too long.
             let Some(mut witness) = self.response_digits(level, &z) else {
                 continue;
             };
@@ -397,6 +411,8 @@ impl Prover<'_> {
     ) -> Result<(), ProveError> {
         let before = self.sender.clone();
         for nonce in 0..=u8::MAX {
+            // Each attempt has garbage of its own, since it depends on the challenges before it. Restoring the sender
+            // also removes what a failed attempt wrote.
             self.sender = before.clone();
             self.sender.byte("challenge nonce", nonce);
             let mut z = self.fold(&tail.cut, phi, s_ntt);
@@ -421,6 +437,7 @@ impl Prover<'_> {
             let s = &s_ntt[i * cut.rank..(i + 1) * cut.rank];
             let phi = &phi[i * cut.rank..(i + 1) * cut.rank];
             let mut garbage = Vec::with_capacity(2);
+            // Before the first piece `z` and `form` are zero, so the mixed term is zero and not sent.
             if i > 0 {
                 let mut mixed = Ntt::dot(phi.iter().zip(&z)).to_rq();
                 mixed.add(&Ntt::dot(form.iter().zip(s)).to_rq());

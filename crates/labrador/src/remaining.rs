@@ -98,6 +98,7 @@ impl<'a> Remaining<'a> {
                 backend.run(AddEach(&mut sums, piece));
             }
             out.clone_from_slice(&backend.elements(&sums));
+            // These are classes modulo `Q` already: as residues they would overflow the sums.
             for rest in &rest {
                 for (out, more) in out.iter_mut().zip(rest) {
                     out.add(more);
@@ -183,6 +184,7 @@ impl<'a> Columns<'a> {
     ) -> Vec<Vec<Rq>> {
         match self {
             Self::Dense(matrix, rows, factors) => {
+                // Continues from list to list: the lists together hold the multiples of piece 0, 1, and so on.
                 let mut first = (places.start..).step_by(cut.rank);
                 let mut rest = Vec::new();
                 for (index, factors) in factors.iter().enumerate() {

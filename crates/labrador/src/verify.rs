@@ -92,9 +92,11 @@ impl Verifier<'_> {
         shown: Shown,
     ) -> Result<Remaining<'e>, Reject> {
         self.exec.step("later: lifts")?;
+        // The order of messages and draws is that of `Prover::aggregate`.
         let padding = shown.without_digits(before.padding(cut));
         let receiver = &mut self.receiver;
         let shown = ShownLifts::draw(shown, &receiver.transcript);
+        // Only this ties the images to the witness: constant coefficients of lifts are not sent but follow from images.
         let constants: [u64; LIFTS] = std::array::from_fn(|l| shown.constant(l));
         let values = receiver.elements_with_constants("lifts", &constants)?;
         self.exec.step("later: one equation")?;
@@ -113,6 +115,7 @@ impl Verifier<'_> {
         let (mut u0, mut matrix) = (Vec::new(), None);
         if level.images.is_some() {
             u0 = receiver.elements("u0", level.kappa_outer)?;
+            // As in `receive_projection`, the matrix depends on the state before its nonce, but after `u0`.
             let before = receiver.transcript.clone();
             let nonce = receiver.byte("blocks nonce")?;
             matrix = Some(Projection::new(before.seed("blocks", u64::from(nonce))));
@@ -131,6 +134,7 @@ impl Verifier<'_> {
         level: &Level,
     ) -> Result<(Vec<Rq>, Vec<Ntt>), Reject> {
         let u2 = self.receiver.elements("u2", level.kappa_outer)?;
+        // Its value is not checked: whatever the challenges are, the response is shown to be short by what follows.
         self.receiver.byte("challenge nonce")?;
         let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces, self.exec);
         self.receiver.level += 1;
@@ -231,6 +235,7 @@ impl Verifier<'_> {
         };
         let z_alone = Pieces::of_residues(&one, z);
         let opened = z_alone.commit(&keys.inner, tail.kappa, 0..1, exec)?;
+        // `A z = sum c_i t_i`.
         let opens = opened.iter().enumerate().all(|(row, left)| {
             let column = (0..cut.pieces).map(|i| &response.t[i * tail.kappa + row]);
             *left == backend.element(&backend.dot(c.iter().zip(column)))
@@ -239,6 +244,8 @@ impl Verifier<'_> {
         let phi = remaining.amortise(cut, c, exec)?;
         let phi = backend.transforms(&phi);
         let left = backend.element(&backend.dot(phi.iter().zip(z)));
+        // `<sum c_i phi_i, sum c_i s_i>`, collected by steps: `c_i` times what step `i` sent about it and all pieces
+        // before it, and `c_i^2` times its own product.
         let mut right = Rq::ZERO;
         for ((mixed, own), c) in response.h.iter().zip(c) {
             let square = backend.product(c, c);
@@ -248,6 +255,7 @@ impl Verifier<'_> {
         }
         self.receiver
             .require(left == right, Reject::LinearGarbage)?;
+        // This sum is `sum <phi_i, s_i>`: the one equation that all equations of all levels have become.
         let mut sum = Rq::ZERO;
         for (_, own) in &response.h {
             sum.add(own);

@@ -25,6 +25,7 @@ pub enum Mode {
 impl Mode {
     /// Full if 32 bytes per coefficient are at most 4 % of the data, otherwise small.
     pub fn of(chunks: u16, elements: u32) -> Mode {
+        // Full coefficients and elements have 32 bytes each, so 25 : 1 is 4 %.
         if u32::from(chunks) * 25 <= elements {
             Mode::Full
         } else {
@@ -88,6 +89,7 @@ pub(crate) fn decode(bytes: &[u8], width: u8) -> Result<Row, PieceError> {
 fn not_zero(mut draw: impl FnMut() -> Vec<Scalar>) -> Vec<Scalar> {
     loop {
         let factors = draw();
+        // Receivers reject a row of zeros.
         if factors.iter().any(|factor| !factor.is_zero()) {
             return factors;
         }
@@ -171,6 +173,7 @@ pub(crate) fn draw_relay(
                 .map(Option::unwrap_or_default)
                 .collect();
             let row = backend.combine(&factors, rows);
+            // A sum that has outgrown the small widths is drawn again below, from all rows.
             if count == 1 || width_of(&row) <= SMALL_WIDTH_MAX {
                 return (Factors::Any(factors), row);
             }

@@ -59,11 +59,13 @@ impl Echelon {
             return false;
         }
         let mut own = row.resized(2 * self.width);
+        // Its history so far is the row itself, the next one accepted.
         own.set(self.width + self.rank(), Scalar::ONE);
         let reduced = self.reduced(&own, 2 * self.width);
         let Some(pivot) = self.pivot(&reduced) else {
             return false;
         };
+        // Pivots become 1, so that the element of another row at this pivot is the factor to cancel.
         let factor = reduced.get(pivot).vartime_invert();
         self.rows.push(self.backend.combine(&[factor], &[&reduced]));
         self.pivots.push(pivot);
@@ -71,7 +73,9 @@ impl Echelon {
             // Nothing waits for a complete span.
             self.waiting = Vec::new();
         }
+        // The waiting rows are reduced again only when another is offered.
         self.stale = !self.waiting.is_empty();
+        // At full rank all at once, because the inverse is read from settled rows.
         if self.is_full() || self.rows.len() - self.settled == FRESH_MAX {
             self.settle();
         }
@@ -104,6 +108,7 @@ impl Echelon {
     }
 
     fn wait(&mut self, row: &Row) -> PieceStatus {
+        // Without a history: a waiting row only shows whether later ones are independent.
         let mut left = self.reduced(row, self.width);
         if left.is_zero() {
             return PieceStatus::Dependent;
@@ -152,6 +157,8 @@ impl Echelon {
     /// Eliminates the fresh rows from each other, starting with the last, and then from all settled ones.
     fn settle(&mut self) {
         for i in (0..self.rows.len()).rev() {
+            // Fresh rows are zero at all earlier pivots, so they need only the later ones, while settled rows need
+            // all fresh ones. Those are finished by then, so each factor is read off as it is.
             let done = self.settled.max(i + 1);
             let mut factors = vec![Scalar::ONE];
             let mut rows = vec![&self.rows[i]];

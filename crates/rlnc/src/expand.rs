@@ -25,6 +25,7 @@ pub(crate) fn expand_message_xmd(parts: &[&[u8]], dst: &[u8], out: &mut [u8]) {
     );
 
     let mut hash = Sha512::new();
+    // In terms of the RFC: Z_pad, msg, l_i_b_str, I2OSP(0, 1) and DST_prime.
     hash.update([0; BLOCK_BYTES]);
     for part in parts {
         hash.update(part);
@@ -35,6 +36,7 @@ pub(crate) fn expand_message_xmd(parts: &[&[u8]], dst: &[u8], out: &mut [u8]) {
     hash.update([dst_len]);
     let first: [u8; DIGEST_BYTES] = hash.finalize().into();
 
+    // The first block has no predecessor: zeros leave its input as it is.
     let mut previous = [0; DIGEST_BYTES];
     for (index, chunk) in (1_u8..).zip(out.chunks_mut(DIGEST_BYTES)) {
         let mut input = first;

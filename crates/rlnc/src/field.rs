@@ -78,6 +78,7 @@ impl Fe {
 
     /// The canonical representative's limbs, each below 2^51 and the value below p.
     pub(crate) fn canonical(self) -> Fe {
+        // One carry leaves limbs below 2^51 + 2^17; the second one makes the value less than 2p.
         let mut l = self.carried().carried().0;
         // Adding 19 carries out of bit 255 exactly if the value is at least p.
         let mut q = (l[0] + 19) >> 51;
@@ -173,6 +174,7 @@ impl Fe {
     pub(crate) fn mul(self, other: Fe) -> Fe {
         let m = |x: u64, y: u64| u128::from(x) * u128::from(y);
         let (a, b) = (self.0, other.0);
+        // Columns from 5 up wrap around with a factor of 19, since 2^255 = 19 modulo p.
         let (b1, b2, b3, b4) = (19 * b[1], 19 * b[2], 19 * b[3], 19 * b[4]);
         reduce_wide([
             m(a[0], b[0]) + m(a[4], b1) + m(a[3], b2) + m(a[2], b3) + m(a[1], b4),
@@ -219,6 +221,7 @@ impl Fe {
     /// x^(p-2), the inverse; 0 for 0.
     pub(crate) fn invert(self) -> Fe {
         let (e250, x11) = self.pow_2_250();
+        // p - 2 = 32·(2^250 - 1) + 11.
         e250.squares(5).mul(x11)
     }
 
@@ -227,6 +230,7 @@ impl Fe {
         let v3 = v.square().mul(v);
         let v7 = v3.square().mul(v);
         let base = u.mul(v7);
+        // (p - 5)/8 = 4·(2^250 - 1) + 1.
         let power = base.pow_2_250().0.squares(2).mul(base);
         let mut r = u.mul(v3).mul(power);
         let check = v.mul(r.square());
@@ -282,6 +286,7 @@ fn reduce_wide(mut c: [u128; 5]) -> Fe {
     }
     let top = (c[4] >> 51) as u64;
     l[4] = (c[4] as u64) & MASK;
+    // No term of column 4 has a factor of 19: it is below 2^111, so this stays below 2^64.
     l[0] += 19 * top;
     l[1] += l[0] >> 51;
     l[0] &= MASK;

@@ -212,6 +212,7 @@ impl Header {
             2 => Strategy::Rs,
             other => return Err(HeaderError::Strategy(other)),
         };
+        // Not ignored: a header has only one encoding.
         if bytes[3] != 0 || u16_at(30) != 0 {
             return Err(HeaderError::Reserved);
         }
@@ -368,6 +369,8 @@ impl Header {
 
     fn check(&self, payload_bytes_max: u32) -> Result<(), HeaderError> {
         payload_len(self.len as usize, payload_bytes_max)?;
+        // First, because unchecked counts could be zero, by which `expected_unit` would divide, or overflow its
+        // product.
         self.check_counts()?;
         let expected = self.expected_unit();
         if self.unit != expected {

@@ -81,8 +81,10 @@ impl Batch {
         let mut left = STEPS;
         loop {
             // All steps with an even g at once.
+            // The bits set from `left` on end the count at the last step.
             let zeros = (g | (u64::MAX << left)).trailing_zeros();
             g >>= zeros;
+            // The entries share the denominator 2^62: instead of halving the row of g, that of f is doubled.
             (u, v) = (u << zeros, v << zeros);
             *eta -= i64::from(zeros);
             left -= zeros;
@@ -91,6 +93,7 @@ impl Batch {
                 return Batch { u, v, q, r };
             }
             if *eta < 0 {
+                // The paper turns (f, g) into (g, g - f) here; the multiple added below supplies the g.
                 *eta = -*eta;
                 (f, g) = (g, f.wrapping_neg());
                 (u, q) = (q, u.wrapping_neg());
@@ -136,6 +139,7 @@ impl Batch {
                 sum += i128::from(u) * i128::from(a.0[i])
                     + i128::from(v) * i128::from(b.0[i])
                     + i128::from(multiple) * i128::from(LIMBS_OF_ORDER.0[i]);
+                // The lowest limb of the sum is zero and drops out.
                 if i > 0 {
                     out.0[i - 1] = (sum as u64 & MASK) as i64;
                 }
@@ -162,6 +166,7 @@ pub(crate) fn vartime_inverse(x: Scalar) -> Scalar {
     if f.is_negative() {
         d = Signed([0; 5]).plus(-1, d);
     }
+    // Now d is between -2ℓ and 2ℓ.
     while d.is_negative() {
         d = d.plus(1, LIMBS_OF_ORDER);
     }

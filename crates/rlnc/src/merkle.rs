@@ -58,6 +58,7 @@ impl Tree {
 
     /// The siblings of a leaf from the bottom up.
     pub(crate) fn path(&self, index: usize) -> Vec<Hash> {
+        // The root has no sibling.
         let siblings = &self.levels[..self.levels.len() - 1];
         siblings
             .iter()

@@ -68,6 +68,7 @@ impl Joiner {
         for row in rows {
             let end = self.bytes.len() + row.len() * ELEMENT_PAYLOAD_BYTES as usize;
             self.is_wide |= row.write_payload(&mut self.bytes).is_err();
+            // A row that fails leaves the extra byte, which would shift all later ones.
             self.bytes.truncate(end);
         }
     }
@@ -78,6 +79,7 @@ impl Joiner {
     pub(crate) fn block(&mut self) -> Option<&[u8; 64]> {
         /// Bytes that may still be in flight to the cache: those of four elements.
         const LATEST: usize = 4 * ELEMENT_PAYLOAD_BYTES as usize;
+        // Only of the payload itself: its hash does not cover the padding.
         if self.hashed + 64 > self.len.min(self.bytes.len().saturating_sub(LATEST)) {
             return None;
         }
@@ -93,6 +95,7 @@ impl Joiner {
         chunks: impl Iterator<Item = &'a Row>,
     ) -> Result<Vec<u8>, InvalidSource> {
         if self.is_wide {
+            // The flag does not say which element it was; the error names it.
             for (chunk, row) in chunks.enumerate() {
                 let written = row.write_payload(&mut Vec::new());
                 written.map_err(|element| InvalidSource::Element { chunk, element })?;

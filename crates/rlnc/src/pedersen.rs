@@ -115,6 +115,7 @@ impl Generators {
             return verdicts;
         }
         let factors: Vec<Scalar> = match chunks {
+            // There is no other defect that could cancel the one of a lone chunk.
             [_] => vec![Scalar::ONE],
             _ => chunks.iter().map(|_| weights.draw()).collect(),
         };
@@ -153,6 +154,7 @@ impl Batch<'_> {
     /// The weighted sum of the defects of chunks `from..to`.
     fn defect(&self, from: usize, to: usize, verdicts: &mut Verdicts) -> Point {
         verdicts.sums += 1;
+        // A lone chunk is checked without a copy.
         if let [chunk] = &self.chunks[from..to]
             && self.factors[from] == Scalar::ONE
         {
@@ -218,6 +220,7 @@ impl Commitments {
     }
 
     fn new(encoded: Vec<[u8; 32]>, points: &[Point]) -> Commitments {
+        // Negative, so that a defect is one sum over both tables.
         let negated: Vec<Point> = points.iter().map(Point::neg).collect();
         let negated = Arc::new(Table::new(Window::Bits4, &negated));
         Commitments {
@@ -295,6 +298,7 @@ impl Weights {
                     let mut bytes = [0; 16];
                     stream.fill_bytes(&mut bytes);
                     let weight = u128::from_le_bytes(bytes);
+                    // A chunk with weight zero would pass unchecked.
                     if weight != 0 {
                         return Scalar::from(weight);
                     }

@@ -36,6 +36,7 @@ impl Point {
     /// (RFC 9496, section 4.3.1).
     pub(crate) fn vartime_decode(bytes: &[u8; 32]) -> Option<Point> {
         let s = Fe::from_bytes(bytes);
+        // A value of p or more, or the negative root, would be another encoding of the same element.
         if s.to_bytes() != *bytes || s.is_negative() {
             return None;
         }
@@ -99,6 +100,7 @@ impl Point {
             let h = a.add(b);
             let e = h.minus(point.x.add(point.y).square());
             let g = a.minus(b);
+            // Limbs of 2c are at most a little above 2·2^51 and those of g above 5·2^51, so `mul` still takes this.
             let f = c.add(c).add(g);
             let t = if left == 0 { e.mul(h) } else { Fe::ZERO };
             point = Point {
@@ -157,6 +159,7 @@ impl Point {
 
     /// Converts many points to affine form with one inversion.
     pub(crate) fn to_niels_batch(points: &[Point]) -> Vec<Niels> {
+        // Of 2z, since `Niels` takes halves of coordinates; their product then needs 4d.
         let mut inverses: Vec<Fe> = points.iter().map(|p| p.z.add(p.z)).collect();
         Fe::invert_batch(&mut inverses);
         let affine = |(p, inverse): (&Point, Fe)| {

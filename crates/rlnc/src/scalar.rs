@@ -155,6 +155,7 @@ impl Short {
 
 impl From<Short> for Scalar {
     fn from(short: Short) -> Scalar {
+        // The product also divides by 2^256: with 2^152, r is divided by 2^104 in all.
         Scalar::from(short.0).montgomery_mul(power_of_two(256 - 104))
     }
 }
@@ -201,6 +202,7 @@ impl Mul for Scalar {
     type Output = Scalar;
 
     fn mul(self, other: Scalar) -> Scalar {
+        // The second product makes up for the division by 2^256 in the first.
         self.montgomery_mul(other).montgomery_mul(R2)
     }
 }
@@ -220,6 +222,7 @@ impl From<u128> for Scalar {
 /// Whether the integer is below ℓ.
 #[inline(always)]
 pub(crate) fn is_canonical(limbs: &[u64; 4]) -> bool {
+    // Nearly all canonical integers have a smaller top word, and need no subtraction.
     limbs[3] < ORDER[3] || sub_limbs(limbs, &ORDER).1
 }
 
@@ -264,6 +267,7 @@ pub(crate) fn multiply_add(acc: &mut [u64; 8], a: &[u64; 4], b: &[u64; 4]) {
             acc[i + j] = t as u64;
             carry = (t >> 64) as u64;
         }
+        // To the very end, because earlier products may have filled the upper words.
         for limb in &mut acc[i + 4..] {
             let (sum, overflow) = limb.overflowing_add(carry);
             *limb = sum;

@@ -131,6 +131,7 @@ pub(crate) fn miller_product(pairs: &[(G1Affine, G2Affine)]) -> Miller {
     };
     let ps: Vec<*const blst_p1_affine> = finite().map(|(p, _)| raw_g1(p)).collect();
     let qs: Vec<*const blst_p2_affine> = finite().map(|(_, q)| raw_g2(q)).collect();
+    // blst's default of this type is one, the value without pairs.
     let mut out = blst_fp12::default();
     if !ps.is_empty() {
         // SAFETY: both lists have `ps.len()` valid pointers into `pairs`, none of them null, and

@@ -77,6 +77,7 @@ fn check_flags(bytes: &[u8], flags_expected: u8, sign_allowed: bool) -> Result<b
         return Err(DecodeError::Flags { flags: first >> 5 });
     }
     if first & INFINITY != 0 {
+        // The identity has one encoding: no sign, and zeros to the end.
         let rest = bytes[1..].iter().fold(first & 0x3f, |any, byte| any | byte);
         return if rest == 0 {
             Ok(true)

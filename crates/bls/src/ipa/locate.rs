@@ -80,6 +80,7 @@ impl Search<'_> {
         }
         let whole = self.test(order);
         let n = order.len();
+        // At least as many as it takes to find a single bad proof by halving.
         let tests_allowed = (n / 10).max(n.ilog2() as usize + 1);
         self.sums_allowed = self.found.sums + SUMS_ALONE * tests_allowed;
         let mut parts = vec![(order, whole)];
@@ -99,6 +100,7 @@ impl Search<'_> {
                 };
                 let (left, right) = part.split_at(size);
                 let left_value = self.test(left);
+                // Values add up, so the other half costs no test.
                 let right_value = g1::sum_naive(&[value, left_value.neg()]);
                 parts.push((right, right_value));
                 parts.push((left, left_value));

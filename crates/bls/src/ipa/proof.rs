@@ -61,6 +61,7 @@ impl Proof {
         let points = points
             .chunks_exact(PUBLIC_KEY_BYTES)
             .enumerate()
+            // The checks of a public key apply to every point here: in G1, and not the identity.
             .map(|(index, bytes)| match PublicKey::from_bytes(bytes) {
                 Ok(point) => Ok(*point.point()),
                 Err(error) => Err(IpaError::Point { index, error }),

@@ -22,6 +22,7 @@ use crate::rlc::{Rlc, WeightStream};
 pub fn verify(bases: &Bases, claim: &Claim<'_>, exec: Exec<'_>) -> Result<(), IpaError> {
     bases.padded(claim.statement.committee.len())?;
     let mut tally = Tally::default();
+    // A single equation needs no random weight.
     tally.add(claim, &Fr::one());
     accepted(&tally.sum(bases, exec))
 }
@@ -150,6 +151,7 @@ impl<'a> Tally<'a> {
             self.term(right, u_inverse.mul(weight));
             us.push((u, u_inverse));
         }
+        // Everywhere else a and c occur one at a time; in a·c only one of them may carry the weight.
         let (a, c) = (proof.a.mul(weight), proof.c.mul(weight));
         let inner = x
             .mul(&statement.claimed(&challenges.y))
@@ -161,6 +163,7 @@ impl<'a> Tally<'a> {
         let entry = self.committees.entry(statement.committee.digest);
         let (committee, keys) = entry.or_default();
         *committee = Some(statement.committee);
+        // The keys of the padding are the identity and need no scalar.
         let scaled = g[..statement.committee.len()].iter();
         add_to(keys, scaled.map(|g| g.mul(&challenges.tau)));
         let h = products(us.iter().map(|(_, inverse)| inverse), c.neg());

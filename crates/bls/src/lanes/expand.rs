@@ -42,6 +42,7 @@ impl Tag {
             let half = |from: usize| {
                 let at = 64 * i + from;
                 let mut words = [0; 6];
+                // Big-endian, so the words are read from the end.
                 for (word, bytes) in words.iter_mut().zip(bytes[at..at + 32].rchunks(8)) {
                     *word = bytes
                         .iter()
@@ -58,6 +59,7 @@ impl Tag {
 
     /// expand_message_xmd for 256 bytes (section 5.3.1).
     fn expand(&self, message: &[u8]) -> [u8; OUTPUT_BYTES] {
+        // In terms of the RFC: Z_pad, msg, l_i_b_str, I2OSP(0, 1) and DST_prime.
         let first: [u8; DIGEST_BYTES] = Sha256::new_with_prefix([0; BLOCK_BYTES])
             .chain_update(message)
             .chain_update((OUTPUT_BYTES as u16).to_be_bytes())
@@ -68,6 +70,7 @@ impl Tag {
         let mut out = [0; OUTPUT_BYTES];
         let mut before = [0; DIGEST_BYTES];
         for (i, block) in out.chunks_exact_mut(DIGEST_BYTES).enumerate() {
+            // The first block has nothing before it, and the XOR with zeros leaves b_0 alone, as the RFC asks.
             let mixed: [u8; DIGEST_BYTES] = core::array::from_fn(|j| first[j] ^ before[j]);
             before = Sha256::new_with_prefix(mixed)
                 .chain_update([i as u8 + 1])

@@ -170,6 +170,7 @@ fn parse<F: LaneField>(bytes: &[u8]) -> Option<Compressed> {
                 .fold(0, |word, byte| word << 8 | u64::from(*byte));
         }
     }
+    // The flags are the upper three bits of the coefficient that comes first.
     x[F::COEFFICIENTS - 1][5] &= u64::MAX >> 3;
     let canonical = x.iter().all(|x| x.iter().rev().lt(P.iter().rev()));
     (canonical && x != [[0; 6]; 2]).then_some(Compressed {
@@ -235,6 +236,7 @@ fn runs<T: Copy>(items: &[T]) -> impl Iterator<Item = (&[T], [T; LANES])> {
         .filter(|block| block.len() >= LANES_MIN)
         .map(|block| {
             let last = block.len() - 1;
+            // Copies of an item meet no case that the item itself does not meet.
             (block, core::array::from_fn(|lane| block[lane.min(last)]))
         })
 }
@@ -261,6 +263,7 @@ pub(crate) fn outside_group<F: LaneField>(backend: Backend, points: &[Affine<F>]
         _ => {}
     );
     (0..points.len())
+        // A lane that was not found inside may only have met an exception.
         .filter(|&i| !inside[i] && !F::in_group(&points[i]))
         .collect()
 }
@@ -285,6 +288,7 @@ fn multiples_in_lanes(m: impl Multiplier, items: &[(G2Affine, [u8; 32])]) -> Vec
         let (multiples, good) = m.run(vector::TimesScalars { m, points, scalars });
         out.extend((0..block.len()).map(|lane| match good >> lane & 1 {
             1 => multiples[lane],
+            // An exception, or a scalar for which the lanes are not made.
             _ => Fp2::multiply(&points[lane], &scalars[lane]),
         }));
     }
@@ -433,7 +437,6 @@ fn product(values: impl IntoIterator<Item = Miller>) -> Miller {
 ///
 /// Exact for all points of both curves. Steps that no point of prime order meets (a tangent or chord without a
 /// slope, and coordinates 0) show up as a denominator that is 0, and then blst computes the whole product.
-/// slope, and coordinates 0 show as a denominator that is 0, and then blst computes it all.
 #[cfg(target_arch = "x86_64")]
 fn miller_in_lanes(m: impl Multiplier, pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> Miller {
     // Padding lanes of the last run do not count.
@@ -452,6 +455,7 @@ fn miller_in_lanes(m: impl Multiplier, pairs: &[(G1Affine, G2Affine)], exec: Exe
         blocks: &blocks,
     });
     let full = match found {
+        // The lanes have the conjugates of blst's values.
         Some(lanes) => product(lanes).conjugate(),
         None => pairing::miller_product(full),
     };

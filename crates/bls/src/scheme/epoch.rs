@@ -42,6 +42,7 @@ fn index(layout: &Layout, unit: Unit) -> usize {
     let units = |level| usize::from(layout.units_of_committee(level));
     let committees = usize::from(layout.committees());
     let own = units(unit.level);
+    // Levels come from the top down, so those with fewer units precede.
     let before = levels(layout).map(units).take_while(|&units| units < own);
     committees * before.sum::<usize>() + usize::from(unit.committee) * own + usize::from(unit.index)
 }

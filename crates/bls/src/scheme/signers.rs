@@ -95,6 +95,7 @@ fn sign_interop(
     for (i, (_, message)) in items.iter().enumerate() {
         by_message.entry(message).or_default().push(i);
     }
+    // Placeholders: every item is signed below, with its message's table or among the rare ones.
     let mut signatures = vec![Signature::from_point(G2Affine::INFINITY); items.len()];
     let mut rare = Vec::new();
     for (message, members) in by_message {

@@ -83,6 +83,7 @@ pub(crate) fn measure_addition<K: SumKernel<Field = Fp>>(kernel: K) -> f64 {
 fn addition_ns<K: SumKernel<Field = Fp>>(kernel: K, table: &[K::Point]) -> f64 {
     let mut list = SegmentList::default();
     for i in 0..ENTRIES {
+        // An odd stride visits all points, but not in the order of memory.
         list.entries.push(Entry::new(i * 387 % POINTS, false));
         if (i + 1) % (ENTRIES / SEGMENTS) == 0 {
             list.close();
@@ -109,6 +110,7 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K) -> Costs {
             core::hint::black_box(CurveField::sum_naive(&points[..count]));
         })
     };
+    // The short one is all overhead, and the long one has 256 additions more.
     let (short_ns, long_ns) = (naive(1), naive(257));
     let mut tree = Tree::<K>::default();
     let mut extra_ns = |groups: usize, items: usize| {
@@ -126,6 +128,7 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K) -> Costs {
             }
             tree.run(kernel, &table);
         });
+        // Additions are charged separately.
         run_ns - tree.additions as f64 * add_ns
     };
     let (one_ns, nine_ns, full_ns) = (
@@ -133,6 +136,7 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K) -> Costs {
         extra_ns(9, VALUES),
         extra_ns(1, ENTRIES),
     );
+    // A difference of two measurements may come out negative.
     let group_ns = ((nine_ns - one_ns) / 8.0).max(0.0);
     Costs {
         naive_add_ns: ((long_ns - short_ns) / 256.0).max(1.0),

@@ -75,6 +75,7 @@ impl Group<'_> {
             if any == 0 {
                 continue;
             }
+            // Where the base has the bit, a difference means that the column lacks the key.
             let lost = self.base.map_or(0, |base| base[word]);
             let values = patterns(&words, self.columns.len() > 8);
             items.reserve(any.count_ones() as usize);

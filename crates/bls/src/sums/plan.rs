@@ -233,6 +233,7 @@ impl<'a> JobColumns<'a> {
         };
         let fewest = columns.div_ceil(WIDTH_MAX);
         let candidates = [fewest, fewest + 1, 2 * fewest];
+        // Each number once, and no group below the minimum width.
         let tried = candidates.into_iter().enumerate().filter(|(i, groups)| {
             width_min * *groups <= columns && !candidates[..*i].contains(groups)
         });
@@ -318,6 +319,7 @@ impl Bits {
             patterns *= f64::from(width - ones + 1) / f64::from(ones);
             let probability =
                 density.powi(ones as i32) * (1.0 - density).powi((width - ones) as i32);
+            // The chance that at least one position has the pattern, for a Poisson number of them.
             sum += patterns * (1.0 - (-positions * probability).exp());
         }
         sum
@@ -327,6 +329,7 @@ impl Bits {
     fn additions(self, items: f64, width: u32, merged: bool) -> f64 {
         if merged && width <= 4 {
             let values = f64::from(1u32 << width);
+            // Of the 2^width - 1 values that are not 0, half of 2^width have a given bit.
             let bit_set = values / 2.0 / (values - 1.0);
             return f64::from(width) * (items * bit_set - 1.0).max(0.0);
         }

@@ -127,6 +127,7 @@ impl<F: Field> PortableScratch<F> {
             segment += length;
         }
         let inverse = chains[0].mul(&chains[1]).inverse();
+        // 1/(c0·c1)·c0 is 1/c1: the chain that was extended last comes first on the way back.
         chains = [inverse.mul(&chains[0]), inverse.mul(&chains[1])];
         for (d, before) in inverses.iter_mut().zip(products.iter()).rev() {
             let next = chains[0].mul(d);

@@ -131,6 +131,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                 .add(job.plan.method, job.columns.columns.len() as u64);
         }
         let threads = exec.threads().min(batches.len());
+        // Spaces of earlier calls are kept, even if this one has fewer threads.
         spaces.resize_with(threads.max(spaces.len()), Space::default);
         let shared = Mutex::new(Sums {
             keys: vec![G1Affine::INFINITY; keys],
@@ -186,6 +187,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         }
         let buckets_ns = elapsed_ns(start);
         space.tree.run(self.kernel, self.points);
+        // Folded groups first: their first columns become the references of the others.
         self.join_folds(space);
         self.join_references(space);
         self.join_planes(batch, space);
@@ -249,6 +251,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             .iter()
             .map(|base| {
                 let entry = self.push_point(*base.sum(), tree);
+                // No entry may refer to the identity.
                 (!base.sum().is_infinity()).then_some(entry)
             })
             .collect();
@@ -316,6 +319,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         } = space;
         columns.clear();
         let base = self.points.len() + tree.sums.len();
+        // Taken out, because the tree is borrowed while its list is filled.
         let slots = core::mem::take(&mut tree.slots);
         tree.sum_extra(self.kernel, self.points, |list| {
             for fold in folds.iter() {
@@ -326,6 +330,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                         list.close();
                         Some(Entry::new(base + list.len() - 1, false))
                     }
+                    // A point that is missing is the identity.
                     (total, rest) => total.or(rest),
                 });
             }
@@ -334,6 +339,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         self.drop_infinities(columns, tree);
         self.decode(space);
         for (fold, twice) in space.folds.iter().zip(&space.affine) {
+            // The slot held U. The first column differs from itself nowhere, so its difference is the identity.
             space.tree.slots[fold.slot] = None;
             if twice.is_infinity() {
                 continue;
@@ -390,6 +396,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                 .map(|c| c.planes.len())
         };
         let (mut sums, mut end) = (Vec::new(), 0);
+        // The highest plane of each collection comes first.
         for planes in planes() {
             end += planes;
             sums.push(columns[end - 1]);
@@ -404,6 +411,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                         continue;
                     }
                     let before = list.entries.len();
+                    // Doubling is an addition of equal points, which every kernel handles.
                     list.entries.extend(sum.iter().chain(sum.iter()));
                     list.entries.extend(&columns[end - 1 - round]);
                     *sum = None;

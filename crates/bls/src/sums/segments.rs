@@ -189,6 +189,7 @@ pub(crate) fn sum_segments<K: SumKernel>(
         joins.clear();
         let mut next = 0;
         for count in counts.iter() {
+            // No entry may refer to the identity.
             let finite = (next..next + count).filter(|i| !K::is_infinity(&partial[*i]));
             joins.entries.extend(finite.map(|i| Entry::new(i, false)));
             joins.close();
@@ -221,6 +222,7 @@ fn cut(
     pieces.clear();
     counts.clear();
     for segment in list.iter() {
+        // An empty segment keeps one empty piece, so that it still has a sum.
         let count = segment.len().div_ceil(piece_max).max(1);
         for piece in 0..count {
             let (from, to) = (

@@ -136,6 +136,7 @@ impl KeyTable {
                 let mut stored = Vec::with_capacity(points.len() + ranges.len());
                 kernel.encode(&points, &mut stored);
                 append_totals(kernel, &mut stored, &ranges);
+                // The totals were computed in stored form only.
                 kernel.decode(&stored[points.len()..], &mut points);
                 Stored::Vector(PointPages::new(stored))
             },
@@ -207,6 +208,7 @@ fn digest(keys: &[G1Affine], ranges: &[Range<usize>]) -> [u8; 32] {
     }
     let mut bytes = [0; 96];
     for key in keys {
+        // Internal limbs are as unique as an encoding, and need no conversion.
         let limbs = key.x.limbs().iter().chain(key.y.limbs());
         for (out, limb) in bytes.chunks_exact_mut(8).zip(limbs) {
             out.copy_from_slice(&limb.to_le_bytes());

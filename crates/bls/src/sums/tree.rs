@@ -270,12 +270,14 @@ impl<K: SumKernel> Tree<K> {
         let low_mask = (1u16 << (digit.width / 2)) - 1;
         let seen = &mut self.seen;
         seen.clear();
+        // Called for more than eight bits only, so there are whole words.
         seen.resize(1usize << (digit.width - 6), 0);
         // Branchless: which values repeat is unpredictable.
         let (mut repeated, mut saved) = (0, 0);
         for item in &self.items[digit.items.clone()] {
             let (word, bit) = (usize::from(item.value >> 6), item.value & 63);
             let again = seen[word] >> bit & 1;
+            // To merge a repeat costs an addition, and saves one in each half where its digit is not 0.
             repeated += again;
             saved += again * u64::from(item.value & low_mask != 0);
             saved += again * u64::from(item.value & !low_mask != 0);
@@ -371,6 +373,7 @@ impl<K: SumKernel> Tree<K> {
                 list.entries.resize(at + 1 + *place as usize, *entry);
                 list.close();
                 item.entry = Entry::new(base + list.len() - 1, false);
+                // The first item and this repeat have their slots; the next repeat goes to the third.
                 *place = BEGUN | (at as u32 + 2);
             } else {
                 list.entries[(*place & !BEGUN) as usize] = *entry;
@@ -441,6 +444,7 @@ impl<K: SumKernel> Tree<K> {
             list.entries.extend(chosen.map(|item| item.entry));
             slots[digit.slot + bit] = match list.entries.len() - before {
                 0 => None,
+                // A sum of one point is the point itself.
                 1 => list.entries.pop(),
                 _ => {
                     list.close();

@@ -61,6 +61,7 @@ impl Vector for Avx2Doubles {
             routine.run()
         }
         // SAFETY: `self` holds a witness of these instruction sets.
+        // Products by doubles are exact only with this rounding.
         rounding_to_nearest(|| unsafe { enter(routine) })
     }
 
@@ -75,6 +76,7 @@ impl Vector for Avx2Doubles {
         fn sub(a: __m256i, b: __m256i) -> __m256i { _mm256_sub_epi64(a, b) }
         fn and(a: __m256i, b: __m256i) -> __m256i { _mm256_and_si256(a, b) }
         fn select(mask: u8, a: __m256i, b: __m256i) -> __m256i {
+            // AVX2 has no mask registers: lane i is chosen if bit i of the mask is set.
             let bits = _mm256_setr_epi64x(1, 2, 4, 8);
             let chosen = _mm256_and_si256(_mm256_set1_epi64x(i64::from(mask)), bits);
             _mm256_blendv_epi8(a, b, _mm256_cmpeq_epi64(chosen, bits))
@@ -88,6 +90,7 @@ impl Vector for Avx2Doubles {
     #[inline(always)]
     fn shl<const S: u32>(self, a: __m256i) -> __m256i {
         // SAFETY: `self` holds a witness of the instruction, which touches no memory.
+        // A generic constant cannot be cast to the type that the immediate form takes.
         unsafe { _mm256_sll_epi64(a, _mm_cvtsi32_si128(S as i32)) }
     }
 
@@ -97,6 +100,7 @@ impl Vector for Avx2Doubles {
     fn carry<const CLEAR: bool>(self, mut limbs: [__m256i; LIMBS]) -> [__m256i; LIMBS] {
         const SIGN: u64 = 1 << 63;
         let (mask, sign) = (self.splat(MASK), self.splat(SIGN));
+        // 2^63 for the next limb, minus the 2^11 that this limb's 2^63 adds to its carry.
         let next = self.splat(SIGN - (SIGN >> LIMB_BITS));
         limbs[0] = self.add(limbs[0], sign);
         for j in 0..LIMBS - 1 {

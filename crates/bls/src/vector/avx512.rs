@@ -378,6 +378,7 @@ fn ifma_square<const FORM: u8>(m: Avx512Ifma52, a: &Fe<Avx512Ifma52>, out: &mut 
             t[2 * i] = _mm512_madd52lo_epu64(doubled[0], a[i], a[i]);
             t[2 * i + 1] = _mm512_madd52hi_epu64(doubled[1], a[i], a[i]);
         }
+        // The accumulators that will vanish start from 2^52 - 1, see `Constants::mask`; the upper eight do not.
         for j in 0..LIMBS {
             t[j] = _mm512_add_epi64(t[j], constants.mask);
         }

@@ -64,6 +64,7 @@ const fn start(products: u64) -> [u64; 2 * LIMBS] {
             _ => (products + 1) * pairs_at(k - 1, false),
         };
         let excess = LOW.wrapping_mul(low).wrapping_add(HIGH.wrapping_mul(high));
+        // Each of the eight steps carries once, into positions 1 to 8.
         let carried = if k > 0 && k <= LIMBS { LOW_ABOVE } else { 0 };
         out[k] = 0u64.wrapping_sub(excess).wrapping_sub(carried);
         k += 1;
@@ -120,6 +121,7 @@ impl<M: Doubles> Constants<M> {
         let m = self.m;
         let high = m.multiply_add(a, b, self.two_104);
         let rest = m.multiply_subtract(self.factors.0, self.factors.1, high);
+        // a·b less its upper half, plus 1.5·2^52: between 2^52 and 2^53, where every integer is a double.
         let low = m.multiply_add(a, b, rest);
         (m.bits(high), m.bits(low))
     }
@@ -128,6 +130,7 @@ impl<M: Doubles> Constants<M> {
     #[inline(always)]
     fn quotient(&self, t: M::Word) -> M::Double {
         let (_, low) = self.halves(self.double(t), self.constant(P_INVERSE));
+        // The constant in the lower half has bit 51 set. Another 2^51 carries it out of the 52 bits that are read.
         self.double(self.m.add(low, self.two_51))
     }
 
@@ -197,6 +200,7 @@ pub(super) fn products<M: Doubles, const K: usize, const FORM: u8>(
         macro_rules! step {
             ($i:literal $(, $next:literal)?) => {
                 let (q, vanishing) = (c.quotient(t[$i]), t[$i]);
+                // The vanishing limb is free for the position eight above it, so eight accumulators suffice.
                 t[$i] = top;
                 $(
                     top = m.splat(places[LIMBS + $next]);
@@ -223,6 +227,7 @@ macro_rules! row_of_square {
         for j in $i..LIMBS {
             let (mut high, mut low) = $c.halves($x[$i], $x[j]);
             if j > $i {
+                // The offsets in their bits double, too, so `start` counts them as those of two products.
                 (high, low) = ($c.m.add(high, high), $c.m.add(low, low));
             }
             $t[($i + j) % LIMBS] = $c.m.add($t[($i + j) % LIMBS], low);
@@ -277,6 +282,7 @@ pub(super) fn square<M: Doubles, const FORM: u8>(m: M, a: &Fe<M>, out: &mut Fe<M
 pub(super) fn take_multiple<M: Doubles>(m: M, mut limbs: [M::Word; LIMBS]) -> [M::Word; LIMBS] {
     let c = Constants::new(m);
     let top = c.double(limbs[LIMBS - 1]);
+    // The upper half h of the product, rounded to nearest; then q = max(h - 1, 0), which is never too large.
     let nearest = m.multiply_add(top, c.constant(TOP_INVERSE), c.two_104);
     let nearest = m.subtract(nearest, c.two_104);
     let (one, zero) = (c.constant(1), c.constant(0));

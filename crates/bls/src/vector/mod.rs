@@ -32,6 +32,7 @@ const TOP_INVERSE: u64 = (1 << LIMB_BITS) / (P_LIMBS[LIMBS - 1] + 1);
 const fn inverse_mod_2_52() -> u64 {
     let mut inverse = 1u64;
     let mut i = 0;
+    // One bit is right at first, so six steps make 64, more than the 52 that are kept.
     while i < 6 {
         inverse = inverse.wrapping_mul(2u64.wrapping_sub(P[0].wrapping_mul(inverse)));
         i += 1;

@@ -52,6 +52,7 @@ fn below_compiled(
             );
             numbers = _mm512_or_si512(low, high);
         }
+        // Four numbers per word; a chunk is never empty, so the shift is below 32.
         let there = u32::MAX >> (32 - 4 * rows.len());
         let kept = _mm512_mask_cmplt_epu16_mask(there, numbers, limit);
         let count = kept.count_ones() as usize;

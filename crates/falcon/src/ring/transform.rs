@@ -29,6 +29,7 @@ fn turn((a, b): (i16, i16), zeta: Zeta) -> (i16, i16) {
 /// A butterfly of the inverse transform.
 #[inline(always)]
 fn turn_back((a, b): (i16, i16), zeta: Zeta) -> (i16, i16) {
+    // `b - a` instead of `a - b`, because the roots are the negated inverses.
     let difference = b.wrapping_sub(a);
     (
         a.wrapping_add(b),
@@ -55,6 +56,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
     /// Evaluates reduced polynomials at the roots of `Y^N + 1`; the values are reduced.
     #[inline(always)]
     pub(crate) fn forward(&mut self) {
+        // Layers 1 and 2, 3 and 4, and so on: reductions follow layers 3, 6 and 9, and the last.
         self.forward_two(1, false, false);
         self.forward_two(4, true, false);
         self.forward_two(16, false, true);
@@ -84,6 +86,7 @@ impl<const L: usize, const N: usize> Polys<L, N> {
     #[inline(always)]
     fn forward_two(&mut self, blocks: usize, reduce_first: bool, reduce_second: bool) {
         for (index, block) in self.0.chunks_exact_mut(N / blocks).enumerate() {
+            // Roots are numbered as the nodes of a binary tree: the children of i are 2i and 2i + 1.
             let first = zeta(blocks + index);
             let (low, high) = (zeta(2 * (blocks + index)), zeta(2 * (blocks + index) + 1));
             let [a, b, c, d] = quarters(block);

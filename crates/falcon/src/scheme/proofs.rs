@@ -20,6 +20,7 @@ fn context(statement: &Statement, support: &Support) -> Vec<u8> {
     let mut out = b"alphorn/falcon/group/v1".to_vec();
     out.extend(statement.first.to_le_bytes());
     out.extend(statement.len.to_le_bytes());
+    // Two validators may have the same key, and keys alone would not say which of them signed.
     for (position, _) in support.iter() {
         out.extend((position as u32).to_le_bytes());
     }
@@ -79,10 +80,13 @@ impl Falcon {
     /// commitment keys, which take most of the memory.
     pub(super) fn aggregator(&self, signatures: usize) -> Result<Arc<Aggregator>, AggregateError> {
         let Aggregators { keys, kept } = &*self.aggregators;
+        // A cache of finished entries, so a panic elsewhere leaves nothing half done.
         let kept = || kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = recall(&mut kept(), signatures) {
             return Ok(known);
         }
+        // The lock is not held here: drawing keys and deriving parameters take long, and other threads need other
+        // entries.
         let keys = keys.get_or_init(|| {
             let (inner, outer) = KEY_LENGTHS;
             Arc::new(Keys::with_lengths(inner, outer, self.backend))
@@ -94,6 +98,7 @@ impl Falcon {
             return Ok(known);
         }
         let made = Arc::new(made);
+        // Drops the one used longest ago, if there is no room for another.
         kept.truncate(AGGREGATORS_MAX - 1);
         kept.push_front((signatures, made.clone()));
         Ok(made)

@@ -229,6 +229,7 @@ impl Layout {
 
     /// Returns the bytes of the sumcheck messages.
     fn sumcheck_bytes(&self) -> u64 {
+        // Elements that `sumcheck::sent` counts, of 18 bytes each, and the value at the end.
         let rounds = 2 * COEFFICIENT_BITS + 3 * (self.row_bits() + self.column_bits());
         18 * (rounds as u64 + 1)
     }

@@ -161,6 +161,7 @@ impl Opening {
                     let products: Vec<Ntt> = products
                         .map(|(k, c)| backend.product(c, place(k).1))
                         .collect();
+                    // Reduced modulo `Q`: products of the unreduced ones and pieces would not fit the residues.
                     out.clone_from_slice(&backend.transforms(&backend.elements(&products)));
                 }
             } else {
@@ -404,6 +405,7 @@ impl Pass for AddFamilies<'_> {
         let mut values = Vec::with_capacity(COORDINATES * self.sums.len());
         for place in self.first..self.first + self.sums.len() {
             for column in &opening.columns {
+                // A piece has its rows one after another, each with the same columns.
                 values.push(column[place % count]);
             }
         }

@@ -266,6 +266,7 @@ impl Pass for IntegerProduct<'_> {
         let product = h.times::<V>(&by);
         let mut out = vec![0; e * DEGREE];
         for (a, element) in product.iter().enumerate() {
+            // The integers themselves: 1024 products of at most `2^29` stay far below `Q / 2`.
             for (k, c) in element.centred().into_iter().enumerate() {
                 out[e * k + a] = c;
             }
@@ -363,6 +364,7 @@ impl Pass for InnerProducts<'_> {
             let weights = limbs.0.chunks_exact(blocks.len());
             for (x, weights) in value.0.iter_mut().zip(weights) {
                 let limbs = inner_products::<V::Wide>(blocks, weights);
+                // A limb's total is at most `2^36` for degree 1024, so both halves are within the bounds of `joined`.
                 let low = limbs[0] + (limbs[1] << 12);
                 let high = limbs[2] + (limbs[3] << 12);
                 *x = joined(low, high);

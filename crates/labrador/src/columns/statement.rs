@@ -197,6 +197,7 @@ impl<'a> Columns<'a> {
             exec.backend(),
         );
         let values = receiver.elements_with_constants("lifts", &opening.constants)?;
+        // Seeded before the garbage is absorbed, as the prover does, who needs the weights to compute it.
         let mut stream = receiver.transcript.seed("weights", 0).stream();
         let (u2, challenges) = verifier.garbage_and_challenges(level)?;
         exec.step("amortised form")?;

@@ -102,6 +102,7 @@ pub(super) fn next_claim(claim: F, sent: &[F], r: F) -> F {
 
 /// Draws the challenge after a round's message.
 pub(super) fn challenge(transcript: &Transcript) -> F {
+    // The index may stay the same, since the message of each round changes the state.
     F::draw(&mut transcript.seed("round", 0).stream())
 }
 
@@ -136,6 +137,7 @@ pub(super) fn claim(
 ) -> Result<F, Stopped> {
     let columns = eq_lanes(&drawn.tau, exec.backend());
     let weight = |column: usize| columns[column / LANES].get(column % LANES);
+    // Only columns that exist: `s` is zero beyond them, and so are its norms and targets.
     let norms = (0..layout.columns).fold(F::ZERO, |sum, column| sum.plus(weight(column)));
     let products = |limbs: &Limbs, range| {
         relation.with_targets(range, |targets| {
@@ -207,6 +209,7 @@ pub(super) fn expected(
             .run(InnerProducts(limbs, &relation.factors()[range]))
     };
     let products = weighted(&g, &columns, layout.columns, of_range, exec)?;
+    // 0 is `s1`, 1 is `s2`, 2 is `v`. The slack is 3 and in no relation.
     let phi = own
         .times(which[0].minus(modulus.times(which[2])))
         .plus(which[1].times(products));
@@ -223,6 +226,7 @@ pub(super) fn receive(
 ) -> Result<Vec<F>, Reject> {
     let residues = verifier.receiver.residues(field, count * COORDINATES)?;
     let chunks = residues.as_chunks::<COORDINATES>().0.iter();
+    // Drops none, as `residues` has rejected everything that is not below `Q`.
     Ok(chunks.filter_map(|&x| F::from_canonical(x)).collect())
 }
 

@@ -104,15 +104,19 @@ impl Pass for OfColumns<'_> {
             let norms = Fx8::splat(weight.times(self.drawn.norms));
             let of_blocks = out.square.iter_mut().zip(gram);
             for ((out, gram), w) in of_blocks.zip(of_w.chunks_exact(e)) {
+                // Integers are the lower half of the first coordinate; all other halves are zero.
                 let mut of_integers = [[0; LANES]; 2 * COORDINATES];
                 of_integers[0] = gram;
                 let mut mixed = [[0; LANES]; 2 * COORDINATES];
+                // The rows of `s2` among the normed ones.
                 V::add_products(&mut mixed, w, &turned[e..2 * e]);
                 let squares = norms.times::<V>(&Fx8::joined(&of_integers));
                 let products = linear.times::<V>(&Fx8::joined(&mixed));
                 *out = out.plus(&squares.plus(&products));
             }
             out.products.extend_from_slice(&w);
+            // On these rows `Phi` is the same for all columns. So the columns are summed under their weights first,
+            // and `whole_square` multiplies by `u` once.
             let halves = weight.halves();
             for (sums, first) in out.sums.iter_mut().zip([0, layout.quotient_row()]) {
                 for (sums, (low, high)) in sums.as_chunks_mut::<2>().0.iter_mut().zip(halves) {
@@ -446,10 +450,13 @@ impl Rounds<'_, '_> {
                     sum.plus(square[a * half + k][b * half + k])
                 })
             };
+            // The product of `x_0 + t (x_1 - x_0)` and `y_0 + t (y_1 - y_0)`, summed: `t^2` has both equal pairs
+            // minus both mixed ones.
             let (low, high) = (trace(0, 0), trace(1, 1));
             let mixed = trace(0, 1).plus(trace(1, 0));
             let r = self.send(vec![low, low.plus(high).minus(mixed)]);
             let fold = |low: F, high: F| low.plus(r.times(high.minus(low)));
+            // Both factors of a product are bound to the same challenge, so the form is folded in both directions.
             let columns: Bilinear = (square.iter())
                 .map(|row| (0..half).map(|b| fold(row[b], row[half + b])).collect())
                 .collect();
@@ -522,6 +529,7 @@ impl Rounds<'_, '_> {
                     phi: [&of_phi.0[own.clone()], &of_phi.1[own]],
                 });
                 let (low, d) = (normed[row], normed[half + row].minus(normed[row]));
+                // `(low + d t) (a + b t + c t^2) + x + y t + z t^2`, without the linear coefficient.
                 let [a, b, c] = parts.square;
                 let [x, _, z] = parts.linear.map(|x| x.times(drawn.xi));
                 [

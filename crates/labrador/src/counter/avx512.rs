@@ -51,6 +51,7 @@ impl Wide {
         assert!(out.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         // The vectors at the end may count past their blocks.
         let blocks = out.len().div_ceil(VECTOR_BYTES) as u64 * 4;
+        // Lanes of 64 bits carry nothing from the lower half of a counter to the upper one.
         let first = self.low.checked_add(block);
         let Some(first) = first.filter(|first| first.checked_add(blocks).is_some()) else {
             return false;
@@ -104,6 +105,7 @@ fn enter(wide: &Wide, first: u64, out: &mut [u8]) {
     while done < out.len() {
         let rest = &mut out[done..];
         let vectors = VECTORS.min(rest.len().div_ceil(VECTOR_BYTES));
+        // The XOR with the counters below is the initial key addition.
         let mut states = [keys[0]; VECTORS];
         for state in &mut states[..vectors] {
             *state = _mm512_xor_si512(_mm512_shuffle_epi8(counters, reversed), *state);

@@ -344,6 +344,8 @@ impl Vector for Wide {
                 _mm512_shuffle_i64x2::<0x44>(ab, cd),
                 _mm512_shuffle_i64x2::<0xee>(ab, cd),
             );
+            // `halves` has two parts of (a, b), then two of (c, d). Once these are added, the first and the third 128
+            // bits hold the four totals.
             let turned = _mm512_shuffle_i64x2::<0xb1>(halves, halves);
             let all = _mm512_add_epi64(halves, turned);
             let all = _mm512_shuffle_i64x2::<0x08>(all, all);

@@ -226,6 +226,7 @@ fn measure(backend: Backend) -> Duration {
         std::hint::black_box(backend.elements(&backend.transforms(&elements)));
         start.elapsed()
     };
+    // Whatever disturbs a run only makes it longer.
     let least = (0..8).map(|_| once()).min();
     least.map_or(Duration::MAX, |time| time / 64)
 }

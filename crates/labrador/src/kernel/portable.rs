@@ -72,6 +72,7 @@ fn signs(planes: &SignPlanes, group: usize) -> [[i16; 64]; SIGN_ROWS] {
     let mut signs = [[0; 64]; SIGN_ROWS];
     let plane = |k: usize| &planes[k][32 * group..32 * (group + 1)];
     for (pair, (&x, &y)) in plane(0).iter().zip(plane(1)).enumerate() {
+        // A byte of a plane holds four rows of two columns; the shift drops the second column of `y`.
         let low = &SIGNS[usize::from(x & 15 | y << 4)];
         let high = &SIGNS[usize::from(x >> 4 | y & 0xf0)];
         for (k, row) in signs.iter_mut().enumerate() {
@@ -125,6 +126,7 @@ pub(super) fn subset_sums(weights: &RowWeights) -> Box<SubsetSums> {
     let mut out = Box::new(SubsetSums([[zero; 1 << SIGN_ROWS]; SIGN_GROUPS]));
     for (group, sums) in out.0.iter_mut().enumerate() {
         for subset in 1..sums.len() {
+            // The sum of a subset is that of the subset without its lowest row, plus that row's weight.
             let row = SIGN_ROWS * group + subset.trailing_zeros() as usize;
             let mut sum = sums[subset & (subset - 1)];
             for (sum, weights) in sum.0.iter_mut().zip(weights) {
@@ -142,6 +144,7 @@ pub(super) fn subset_sums(weights: &RowWeights) -> Box<SubsetSums> {
 pub(super) fn weigh_signs(planes: &SignPlanes, weights: &SubsetSums, sums: &mut ColumnSums) {
     let mut columns = [Lifted([0; 4]); 64];
     for (pair, columns) in columns.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        // Two columns at a time, since a byte of a plane has the four rows of two.
         let [mut even, mut odd] = *columns;
         for (group, subsets) in weights.0.iter().enumerate() {
             let byte = |plane: usize| usize::from(planes[plane][32 * group + pair]);

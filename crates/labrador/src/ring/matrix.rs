@@ -67,11 +67,13 @@ impl Packed {
                 bound = bound.or(element.bound());
                 elements.push(element.rows());
             }
+            // Products are added two at a time, so an odd number of terms ends with a zero.
             elements.resize((i + 1) * depth, &Rows::ZERO);
         }
         let mut pairs = BUFFERS
             .with(|buffers| buffers.borrow_mut().pop())
             .unwrap_or_default();
+        // What an old buffer holds need not be cleared: packing overwrites every pair.
         pairs.resize(elements.len() / 2 * LINES, Pair::ZERO);
         backend.run(Pack(&mut pairs, &elements));
         Self {
@@ -128,6 +130,7 @@ impl Matrix {
             let pairs: Vec<_> = terms.iter().map(|(a, b)| (a.rows(), b.rows())).collect();
             let mut sum = self.sum(i);
             backend.run(AddProducts(&mut sum, &pairs));
+            // There is one column, so the lines of a sum are `rows` apart.
             let lines = self.sums[i..].iter_mut().step_by(self.rows);
             for (line, from) in lines.zip(sum.0.as_chunks().0) {
                 line.0 = *from;

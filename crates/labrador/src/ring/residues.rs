@@ -151,6 +151,7 @@ const fn inverse(p: i16) -> i16 {
     let mut step = 0;
     // Newton's iteration doubles the correct bits: 1, 2, 4, 8, 16.
     while step < 4 {
+        // Wrapping is the reduction modulo `2^16`.
         inverse = inverse.wrapping_mul(2i16.wrapping_sub(p.wrapping_mul(inverse)));
         step += 1;
     }
@@ -187,6 +188,7 @@ const fn fill(tables: &mut Tables, k: usize) {
     let psi = root(p);
     let mut i = 0;
     while i < DEGREE {
+        // The butterflies read their roots in bit-reversed order; an index has six of the eight bits.
         let reversed = (i as u8).reverse_bits() >> 2;
         let root = montgomery(power(psi, reversed as i64, p), p);
         set_root(&mut tables.roots, k, i, 16, root);
@@ -211,6 +213,8 @@ const fn fill(tables: &mut Tables, k: usize) {
         i += 1;
     }
     let rest = PRODUCT / p as u128;
+    // The inverse transform yields 64 times each coefficient; the same constant divides by it. By Fermat's little
+    // theorem, the power of `p - 2` is the inverse.
     let product = DEGREE as i64 * (rest % p as u128) as i64 % p;
     set(&mut tables.crt, k, power(product, p - 2, p));
     let cofactor = centre((rest % Q as u128) as i64, Q as i64);
@@ -221,6 +225,7 @@ const fn fill(tables: &mut Tables, k: usize) {
             3 => cofactor >> 36,
             _ => (cofactor >> (12 * part)) & 0xfff,
         };
+        // Interleaved vectors have two primes in turn, so their constants take turns too.
         let mut i = k % 2;
         while i < PRIMES {
             tables.parts[part][k / 2][i] = number as i16;

@@ -49,6 +49,7 @@ fn mont<V: Vector>(a: V, b: V) -> V {
 /// Returns a representative of any `i16` of at most `p/2 + 10` in absolute value.
 #[inline(always)]
 pub(super) fn barrett<V: Vector>(a: V) -> V {
+    // Half of what the shift divides by, so the quotient is rounded to nearest.
     let half = V::repeat(&[1 << 10; PRIMES]);
     let high = a.mul_high(V::repeat(&TABLES.barrett));
     let quotient = high.add(half).shift_right_11();
@@ -116,6 +117,7 @@ pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
     let mut at = 0;
     while at < SIZE {
         let product = mont(V::Wide::load(&a.0[at..]), V::Wide::load(&b.0[at..]));
+        // The first product is divided by `2^16`; the constant is `2^32`, which undoes that and its own division.
         barrett(by_factor(product, &TABLES.square)).store(&mut out.0[at..]);
         at += <V::Wide as Vector>::LANES;
     }
@@ -240,6 +242,8 @@ impl Pass for Lift<'_> {
 #[inline(always)]
 fn recover<V: Vectors>(values: &Rows, out: &mut [u64; DEGREE]) {
     let mut rows = Rows::ZERO;
+    // These are the digits `d_p` of `x = sum d_p (P / p) - P round(sum d_p / p)`, where `P` is the product of the
+    // primes: the constant includes the inverse of `P / p`.
     inverse::<V>(values, &mut rows, &TABLES.crt);
     let lanes = <V::Wide as Vector>::LANES;
     for (block, rows) in rows.0.chunks_exact(PRIMES * lanes).enumerate() {

@@ -82,6 +82,7 @@ fn turn<V: Vector>((x, y): (V, V), zeta: Zeta<V>) -> (V, V) {
 /// A butterfly of the inverse transform.
 #[inline(always)]
 fn turn_back<V: Vector>((x, y): (V, V), zeta: Zeta<V>) -> (V, V) {
+    // `y - x` instead of `x - y`, because the constants are the negated inverses.
     (x.add(y), by_zeta(y.sub(x), zeta))
 }
 
@@ -150,6 +151,7 @@ fn forward_in<V: Vector>(rows: &mut Rows) {
         let mut at = block * SIZE / 4;
         while at < block * SIZE / 4 + SIZE / 16 {
             let [a, b, c, d] = load_four::<V>(rows, at, SIZE / 16);
+            // The third layer: up to 32014 here, and another layer would overflow.
             let (a, c) = barrett_two(turn((a, c), first));
             let (b, d) = barrett_two(turn((b, d), first));
             let ((a, b), (c, d)) = (turn((a, b), low), turn((c, d), high));
@@ -177,6 +179,8 @@ fn forward_last<V: Vector>(rows: &mut Rows) {
             store_four(rows, at, PRIMES, [a, b, c, d]);
         } else {
             let whole = V::LANES > 2 * PRIMES;
+            // One layer after a reduction, two more fit before the next. A vector holds two rows or four, so partners
+            // of a butterfly may be in one vector: exchanges bring them to the same position of two, and back.
             let mut two = (V::load(&rows.0[at..]), V::load(&rows.0[at + V::LANES..]));
             if whole {
                 two = turn(two.0.exchange(two.1, 2), zetas(twice, 2 * block));
@@ -230,6 +234,8 @@ fn inverse_in<V: Vector>(values: &Rows, rows: &mut Rows, last: &Factor) {
         let [a, b, c, d] = load_four::<V>(rows, at, SIZE / 4);
         let ((a, b), (c, d)) = (turn_back((a, b), low), turn_back((c, d), high));
         let ((a, c), (b, d)) = (turn_back((a, c), next), turn_back((b, d), next));
+        // Up to 27432 after these two layers: a product with a centred constant takes any 16-bit number, so they need
+        // no reduction first.
         let (a, b) = barrett_two((by_factor(a, last), by_factor(b, last)));
         let (c, d) = barrett_two((by_factor(c, last), by_factor(d, last)));
         store_four(rows, at, SIZE / 4, [a, b, c, d]);

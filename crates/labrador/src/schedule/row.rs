@@ -197,9 +197,11 @@ impl Level {
                 true => level.slack_of_blocks(),
                 false => with_slack(level.norm_sq_out),
             };
+            // `||z_0 + 2^b z_1||^2 <= (1 + 4^b) (||z_0||^2 + ||z_1||^2)` by Cauchy-Schwarz.
             let z_sq = slack.saturating_mul(1 + (1 << (2 * z_base)));
             let rows = input.rows_inner(profile, z_sq)?;
             if rows <= level.kappa {
+                // Two openings differ by at most twice the guaranteed norm.
                 level.kappa_outer = profile.rows_for(slack.saturating_mul(4))?;
                 return Some((level, energy));
             }
@@ -209,6 +211,7 @@ impl Level {
 
     /// Returns the level for this input and base of `z`, with one inner row, no outer rows and no output bound yet.
     pub(super) fn unplanned(input: &Input, z_base: u32) -> Self {
+        // The nearest number for which digits of `t` and `h` are as long as those of `z`.
         let t_digits = (48 + z_base / 2) / z_base;
         let t_base = 48u32.div_ceil(t_digits);
         Self {
@@ -306,6 +309,7 @@ impl Level {
         out.extend(small.map(|x| x as u8));
         if let Some(images) = &self.images {
             images.encode(out);
+            // Only the first level has families, and it always has images.
             out.extend((self.families as u64).to_le_bytes());
         } else {
             self.parts.encode(out);

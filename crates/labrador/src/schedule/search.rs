@@ -214,12 +214,14 @@ fn lift_bytes() -> u64 {
 
 /// Returns the bytes of a level's elements, whose encoding has a fixed length.
 fn level_elements_bytes(level: &Level) -> u64 {
+    // `u0` is sent only where images follow it.
     let commitments = if level.images.is_some() { 3 } else { 2 };
     commitments * level.kappa_outer as u64 * ELEMENT_BYTES + lift_bytes()
 }
 
 /// The same for the tail.
 fn tail_elements_bytes(tail: &Tail) -> u64 {
+    // `t`, and the garbage of all steps: one element in the first, two in each other.
     let elements = tail.kappa * tail.cut.pieces + 2 * tail.cut.pieces - 1;
     elements as u64 * ELEMENT_BYTES + lift_bytes()
 }
@@ -235,6 +237,7 @@ pub(super) fn level_bytes(level: &Level) -> u64 {
     let numbers = level.images_sent() * ROWS;
     let of = |variance: u128| 1 + gaussian_bytes(numbers, variance);
     let mut projections: u64 = level.projection_variances().into_iter().map(of).sum();
+    // Each nonce is a byte: those of the projections above, that of the blocks here, that of the challenges below.
     projections += u64::from(level.images.is_some());
     level_elements_bytes(level) + projections + 1
 }

@@ -112,6 +112,7 @@ impl Huffman {
         let (mut word, mut first, mut index) = (0u64, 0u64, 0u64);
         for count in &self.counts[1..] {
             word = word << 1 | input.take(1)?;
+            // The words of one length are consecutive, from `first` on, in the order of `order` from `index` on.
             first <<= 1;
             if word < first + count {
                 return self.order.get((index + word - first) as usize).copied();
@@ -126,7 +127,8 @@ impl Huffman {
 impl GaussianCode {
     /// Returns the code for numbers whose expected square is `variance`.
     pub(crate) fn new(variance: u128) -> Self {
-        // Sixteenths of log2(sigma^2), that is, eighths of a step of the families.
+        // Sixteenths of log2(sigma^2): four of them lead from one family to the next.
+        // A deviation of at least 4 keeps the number of low bits from becoming negative.
         let log = log2_sixteenths(variance.max(16));
         let family = (log - log / 32 * 32) / 4;
         Self {

@@ -242,12 +242,15 @@ impl<'a> Receiver<'a> {
         let rest = &self.bytes[self.position..];
         let mut input = BitReader::new(rest);
         let read: Option<Vec<i64>> = (0..count).map(|_| code.read(&mut input)).collect();
+        // Decides only which error is reported: bytes that end too early are not a false encoding.
         if read.is_none() && input.consumed() == rest.len() {
             return Err(self.length());
         }
         let values = self.canonical(field, read)?;
         let consumed = input.consumed();
+        // Padding that is not zero would be a second encoding of the same proof.
         self.canonical(field, input.finish().then_some(()))?;
+        // Absorbed only now, because the length of the field is known once its numbers are read.
         self.receive(field, consumed)?;
         Ok(values)
     }

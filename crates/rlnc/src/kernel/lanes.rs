@@ -91,7 +91,9 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
         let mut loaded = lanes.load(&now[0]);
         // Whether these are the rows of the next addition. They are not if a sum has nothing to add.
         let mut is_loaded = false;
+        // Round j locates the rows of point j and adds those of point j - 1, hence one round more than points.
         for j in 0..=scalars {
+            // The last round has only zero digits, whatever the rows.
             let rows = Rows::of(table, j.min(table.len() - 1));
             for (vector, first) in vectors.iter().zip((0..).step_by(groups)) {
                 let before = match j {
@@ -105,6 +107,7 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
                 for group in 0..groups {
                     let slot = first + group;
                     let digits = digits.get(group).unwrap_or(&[0; LANES]);
+                    // One slot is written while the first one may be read; slot 0 itself never reads it.
                     let (next_first, next) = next.split_at_mut(slot.min(1));
                     let ahead = Ahead {
                         rows,
@@ -112,10 +115,12 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
                         place: &mut next[slot - slot.min(1)],
                     };
                     match before.get(group) {
+                        // A short scalar has only zeros in its upper groups, and whole additions are saved.
                         Some(before) if *before != [0; LANES] => {
                             if !is_loaded {
                                 loaded = lanes.load(&now[slot]);
                             }
+                            // The last slot is followed by the first one of the next point.
                             let later = now.get(slot + 1).or(next_first.first());
                             let later = later.expect("more than one group");
                             lanes.add(&mut sums8[slot], &mut loaded, later, ahead);

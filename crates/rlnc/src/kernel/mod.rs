@@ -44,6 +44,7 @@ fn measure(backend: Backend) -> Duration {
         std::hint::black_box(sums);
         start.elapsed()
     };
+    // Interruptions only lengthen a run, so the shortest one is closest to the kernel's own time.
     (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
 }
 
@@ -100,6 +101,7 @@ impl Dispatch for Backend {
             );
             assert!(vector.len() <= table.len(), "no more scalars than points");
         }
+        // One sum per window, over all points: doublings come only at the end, once per window and not per point.
         let mut sums = vec![vec![Point::IDENTITY; window.groups() * LANES]; vectors.len()];
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -120,6 +122,7 @@ impl Dispatch for Backend {
             Backend::Avx512Ifma(witness) => {
                 let pair = |lists: &[Vec<&Point>]| {
                     let [first, .., last] = lists else {
+                        // The kernel always takes two: a lone list is weighed twice.
                         return vec![avx512::weigh(witness, shifts, [&lists[0]; 2])[0]];
                     };
                     avx512::weigh(witness, shifts, [first, last]).to_vec()
@@ -152,6 +155,7 @@ impl Dispatch for Backend {
         let order = order(parts.iter().map(|(table, _)| table.window));
         let point = |&(_, part, i): &(u32, usize, usize)| &sums[part][0][i];
         if !self.weighs_pairs() {
+            // One chain of doublings for the sums of all tables.
             let shifts: Vec<u32> = order.iter().map(|(shift, _, _)| *shift).collect();
             return self.weigh(&shifts, &[order.iter().map(point).collect()])[0];
         }
@@ -203,6 +207,7 @@ impl Dispatch for Backend {
         let mut out = [Row::zero(len)];
         self.combine_into(&[factors], rows, &mut out);
         let [mut row] = out;
+        // Rows longer than `len` leave elements in the last block, where comparisons and `is_zero` would see them.
         row.clear_tail();
         row
     }

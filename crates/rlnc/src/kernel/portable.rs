@@ -23,6 +23,7 @@ pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Poin
             }
             let digits = vector.digits[j * groups..(j + 1) * groups].as_flattened();
             for (&digit, sum) in digits.iter().zip(sums) {
+                // Row k - 1 holds k·P, and a zero digit adds nothing.
                 if digit > 0 {
                     *sum = sum.add_niels(&rows[digit as usize - 1].niels());
                 } else if digit < 0 {
@@ -32,6 +33,7 @@ pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Poin
             }
         }
     }
+    // Nothing uses these values: without this, the compiler would drop the reads.
     std::hint::black_box(touched);
 }
 
@@ -47,6 +49,7 @@ fn touch(rows: &[TableRow], digits: &[i8]) -> u64 {
 
 /// See [`super::Backend::combine_into`].
 pub(crate) fn combine(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+    // The reduction divides by 2^256.
     let raised: Vec<Vec<Scalar>> = factors
         .iter()
         .map(|f| f.iter().map(|x| x.times_2_256()).collect())
@@ -54,6 +57,7 @@ pub(crate) fn combine(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
     let mut elements = vec![[[0_u64; 4]; LANES]; rows.len()];
     let blocks = out.first().map_or(0, |row| row.blocks.len());
     for block in 0..blocks {
+        // Unpacked once per block, for all results.
         for (lanes, row) in elements.iter_mut().zip(rows) {
             for (lane, element) in lanes.iter_mut().enumerate() {
                 *element = row.blocks[block].get(lane);

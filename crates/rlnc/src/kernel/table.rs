@@ -56,6 +56,8 @@ impl Window {
     /// Σ 2^(bits-1) · 2^(bits·i) over the windows below the top: adding it makes digits unsigned.
     fn offset(self) -> [u64; 4] {
         let mut offset = [0_u64; 4];
+        // None for the top: scalar plus offset is below 1.5·2^253, so the top field is below 2^(bits-1), a digit as
+        // it is.
         for i in 0..self.top() {
             let bit = self.bits() * i + self.bits() - 1;
             offset[(bit / 64) as usize] |= 1 << (bit % 64);
@@ -121,6 +123,7 @@ impl Table {
         let mut rows = Vec::with_capacity(points.len() * window.rows_per_point() + 1);
         for batch in points.chunks(BATCH) {
             let mut multiples = Vec::with_capacity(batch.len() * window.rows_per_point());
+            // The points themselves are normalised first, so that each further multiple is a mixed addition.
             for (point, step) in batch.iter().zip(Point::to_niels_batch(batch)) {
                 let mut multiple = *point;
                 multiples.push(multiple);
@@ -242,6 +245,7 @@ fn unsigned(offset: &[u64; 4], scalar: Scalar) -> [u64; 4] {
 #[inline(always)]
 fn recode(window: Window, offset: &[u64; 4], scalar: Scalar, out: &mut [[i8; LANES]]) {
     let [a, b, c, d] = unsigned(offset, scalar);
+    // A fifth word, because the top field also reads the one above its own.
     let words = [a, b, c, d, 0];
     let bits = window.bits();
     let half = 1_i64 << (bits - 1);

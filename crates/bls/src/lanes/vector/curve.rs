@@ -34,6 +34,8 @@ impl<M: Multiplier, const N: usize> Routine for Double<'_, M, N> {
         point.z = point.y.mul(&point.z).shl::<1>().carry();
         let yy = point.y.square().carry();
         let between = point.x.mul(&yy).shl::<2>().carry();
+        // An offset is the bound of what is subtracted: 16p for 2·4 products of 2p, 20p for X, 32p for eight squares
+        // of 4p.
         point.x = slope.square().sub::<16>(&between.shl::<1>()).carry();
         let run = between.sub::<20>(&point.x).carry();
         let eight = yy.square().shl::<3>();
@@ -57,6 +59,7 @@ impl<M: Multiplier, const N: usize> Routine for Add<'_, M, N> {
         let (h, r) = (u2.sub::<2>(&u1).carry(), s2.sub::<2>(&s1).carry());
         let hh = h.square().carry();
         let (hhh, v) = (h.mul(&hh).carry(), u1.mul(&hh).carry());
+        // 6p for 2p of HHH and twice 2p of V; then X is at most 10p, as a square is at most 4p.
         let x = r.square().sub::<6>(&hhh.add(&v.shl::<1>())).carry();
         let run = v.sub::<10>(&x).carry();
         Jacobian {
@@ -189,11 +192,13 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
             .step_by(2)
             .map(|_| {
                 let digits = odd.map(|weight| weight & 7);
+                // (w - d)/4 is 2·(w >> 3) + 1.
                 odd = odd.map(|weight| weight >> 2 | 1);
                 let of = |digit: fn(u128) -> bool| lanes(|lane| digit(digits[lane]));
                 (of(|digit| digit == 1 || digit == 7), of(|digit| digit < 4))
             })
             .collect();
+        // What is left is the uppermost digit, 1 or 3.
         let mut sum = self.select(lanes(|lane| odd[lane] == 3), &triple);
         for (threes, negative) in digits.into_iter().rev() {
             sum.double();
@@ -210,6 +215,7 @@ impl<M: Multiplier, const N: usize> Jacobian<M, N> {
     pub(super) fn affine<F: Coefficients<N>>(&self) -> (Element<M, N>, Element<M, N>, u16) {
         let m = self.z.m();
         let infinite = self.z.is_zero();
+        // All lanes are inverted through their product, which a single 0 would spoil.
         let (inverse, _) = self.z.select(infinite, &Element::one(m)).inverse::<F>();
         let square = inverse.square().carry();
         let x = self.x.mul(&square).carry();

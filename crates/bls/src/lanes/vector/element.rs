@@ -314,6 +314,7 @@ impl<M: Multiplier, const N: usize> Element<M, N> {
         c[0] = sum.mul(&difference).c[0];
         let cross = a0.mul(&a1).shl::<1>();
         c[1] = cross.c[0];
+        // The second coefficient has the larger bound.
         Wide {
             c,
             bound: cross.bound,
@@ -374,6 +375,7 @@ fn window(top: usize) -> Window {
         return Window { bits: 1, odd: None };
     }
     let mut low = top.saturating_sub(WINDOW_BITS);
+    // A window ends with a one, so that a table of odd powers is enough.
     while bit(low) == 0 {
         low += 1;
     }

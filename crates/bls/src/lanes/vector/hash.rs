@@ -34,6 +34,7 @@ impl<M: Multiplier> Element<M, 2> {
     #[inline(always)]
     fn times_z(&self) -> Element<M, 2> {
         let (a, b) = (self.coefficient(0), self.coefficient(1));
+        // -(2 + u)·(a + b·u) = b - 2a - (a + 2b)·u: at most 8p and 12p are subtracted.
         let (c0, c1) = (
             b.sub::<8>(&a.shl::<1>()),
             Element::zero(self.m()).sub::<12>(&a.add(&b.shl::<1>())),
@@ -45,6 +46,7 @@ impl<M: Multiplier> Element<M, 2> {
     #[inline(always)]
     fn sign(&self) -> u16 {
         let [c0, c1] = self.integers();
+        // The parity of the first coefficient, or of the second if the first is 0.
         odd(&c0) | c0.equals(&[0; LIMBS]) & odd(&c1)
     }
 }
@@ -70,6 +72,7 @@ impl<M: Multiplier> Routine for MapToIsogenous<'_, M> {
         let m = u.m();
         let zuu = u.square().carry().times_z();
         let sum = zuu.square().add(&zuu).carry();
+        // x1 = N/D with N = B·(sum + 1) and D = -A·sum, both divided by 4.
         let numerator = sum
             .add(&Element::one(m))
             .carry()
@@ -79,6 +82,7 @@ impl<M: Multiplier> Routine for MapToIsogenous<'_, M> {
             .mul(&Element::broadcast(m, &A_QUARTER))
             .carry()
             .neg::<2>();
+        // g(x1) = U/V with V = D³ and U = N·(N² + A·D²) + B·V.
         let square = denominator.square().carry();
         let v = square.mul(&denominator).carry();
         let ax = square.mul(&Element::broadcast(m, &A)).carry();
@@ -104,6 +108,7 @@ impl<M: Multiplier> Routine for MapToIsogenous<'_, M> {
         let root = radicand.root(&other_s.select(is_square, &s));
         let good = (is_square | is_other) & root.square().carry().equals(&radicand);
 
+        // N/D is N·D²/V.
         let x = inverse_v.mul(&square).carry().mul(&numerator).carry();
         let other_x = zuu.mul(&x).carry();
         let other_y = zuu.mul(u).carry().mul(&root).carry();
@@ -159,6 +164,7 @@ impl<M: Multiplier> Jacobian<M, 2> {
         let image = self.psi();
         let mut double = *self;
         double.double();
+        // As x·(x·P + ψ(P)) + rest, the sum takes only two multiplications by x.
         let rest = double
             .psi()
             .psi()

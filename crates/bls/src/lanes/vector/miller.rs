@@ -122,6 +122,7 @@ impl<M: Multiplier> Routine for Enter<'_, M> {
         let block = Block {
             q,
             t: q,
+            // A placeholder until the points are scaled, as is `before` until the product is taken.
             c: norm,
             live,
             norm,
@@ -149,6 +150,7 @@ impl<M: Multiplier> Routine for Scale<'_, M> {
             inverse,
         } = self;
         let m = inverse.m();
+        // 1/X, r = X/Y and 1/r.
         let over_x = inverse.mul(y).carry();
         let (r, over_r) = (
             x.square().carry().mul(inverse).carry(),
@@ -161,6 +163,7 @@ impl<M: Multiplier> Routine for Scale<'_, M> {
             .mul(&Element::broadcast(m, &QUARTER))
             .carry();
         let (qx, qy) = (&block.q.x, &block.q.y);
+        // -u times x.
         let rotated = Element::from_halves(&qx.coefficient(1), &qx.coefficient(0).neg::<2>());
         let q = Point {
             x: rotated.scale(&quarter.shl::<1>().carry()).carry(),
@@ -209,6 +212,7 @@ impl<M: Multiplier> Routine for Advance<'_, M> {
             f,
             out,
         } = self;
+        // 1/d of a denominator d is its conjugate over its norm, and only the norm was inverted.
         let inverse = rest.mul(&block.before).carry();
         *rest = rest.mul(&block.norm).carry();
         let conjugate = block.denominator(step).conjugate::<8>();
@@ -229,6 +233,7 @@ impl<M: Multiplier> Routine for Advance<'_, M> {
         block.t = Point { x, y };
 
         let b = nu.carry().scale(&block.c).carry();
+        // Times u.
         let b = Element::from_halves(&b.coefficient(1).neg::<2>(), &b.coefficient(0));
         let line = if block.live == !0 {
             Line::new(a, b)
@@ -287,6 +292,7 @@ impl<M: Multiplier> Routine for MillerLoops<'_, M> {
             })
             .unzip();
         let mut product = Element::one(m);
+        // One inversion for all blocks, as in every step below.
         for block in &mut blocks {
             block.before = product;
             product = product.mul(&block.norm).carry();

@@ -184,6 +184,7 @@ impl<M: Multiplier> Routine for TimesScalars<'_, M> {
         let small = (0..LANES).fold(0, |lanes, lane| {
             lanes | u16::from(digits[lane].is_some()) << lane
         });
+        // Lanes without digits are computed like the others, and the mask discards them.
         let digits = digits.map(Option::unwrap_or_default);
         let multiple = curve::Jacobian::from_affine(&x, &y).vartime_times_digits(&digits);
         let (x, y, finite) = multiple.affine::<Fp2>();

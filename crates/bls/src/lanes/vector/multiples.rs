@@ -17,6 +17,7 @@ pub(super) fn digits(scalar: &[u8; 32]) -> Option<[u64; 4]> {
         let mut rest = 0;
         for word in words.iter_mut().rev() {
             let number = u128::from(rest) << 64 | u128::from(*word);
+            // The rest is below the divisor, so the quotient fits 64 bits.
             *word = (number / u128::from(PARAMETER)) as u64;
             rest = (number % u128::from(PARAMETER)) as u64;
         }
@@ -41,14 +42,17 @@ impl<M: Multiplier> Jacobian<M, 2> {
         let high = [q[2].add(&q[3]), q[2].add(&q[3].neg())];
         // Bit i - 1 of the index means that Qi is subtracted.
         let table: [Jacobian<M, 2>; 8] = core::array::from_fn(|index| {
+            // Q2 + Q3 or its negative if their signs agree, otherwise Q2 - Q3 or its negative.
             let high = high[(index >> 1 ^ index >> 2) & 1];
             let high = if index & 2 == 0 { high } else { high.neg() };
             low[index & 1].add(&high)
         });
+        // The uppermost digits are all 1.
         let mut sum = table[0];
         for bit in (1..64).rev() {
             let negative: [u16; 4] =
                 core::array::from_fn(|i| lanes(|lane| digits[lane][i] >> bit & 1 == 0));
+            // Signs relative to that of Q0, which is applied to the whole entry.
             let [b1, b2, b3] = [1, 2, 3].map(|i| negative[i] ^ negative[0]);
             let of_low = |index: usize| table[index].select(b1, &table[index + 1]);
             let of_pair = |index: usize| of_low(index).select(b2, &of_low(index + 2));

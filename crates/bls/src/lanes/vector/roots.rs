@@ -54,6 +54,7 @@ impl<M: Multiplier> Element<M, 2> {
         let four_t = half.shl::<1>().carry();
         let r = four_t.inverse_root();
         let (a, b) = (r.mul(&half).carry(), r.mul(&c1).carry());
+        // r²·T, which is 1 if t is a square.
         let square = r.mul(&a).shl::<1>().carry().is_one();
         Element::from_halves(&b.select(square, &a), &a.neg::<4>().select(square, &b))
     }
@@ -68,6 +69,7 @@ pub(super) fn decompress_g1<M: Multiplier>(x: &Element<M, 1>, larger: u16) -> (E
         .mul(x)
         .add(&Element::broadcast(x.m(), &B1))
         .carry();
+    // right^((p + 1)/4), which is a root if there is one.
     let y = right.inverse_root().mul(&right).carry();
     let good = y.square().carry().equals(&right);
     let [integer] = y.integers();
@@ -90,6 +92,7 @@ pub(super) fn decompress_g2<M: Multiplier>(x: &Element<M, 2>, larger: u16) -> (E
     let good = y.square().carry().equals(&right);
     let [c0, c1] = y.integers();
     let real = c1.equals(&[0; LIMBS]);
+    // The sign of a root is that of c1, or of c0 if c1 is 0.
     let above = above_half(&c1) & !real | above_half(&c0) & real;
     (y.select(above ^ larger, &y.neg::<4>()), good)
 }

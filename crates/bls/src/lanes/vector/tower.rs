@@ -178,9 +178,12 @@ impl<M: Multiplier> Fp12<M> {
     pub(super) fn multiply(&self, line: &Line<M>, out: &mut Fp12<M>) {
         let f = &self.0;
         for k in 0..6 {
+            // The coefficient of w^k comes from f_(k+1)·w^(k+1)·a·w⁵ = ξ·f_(k+1)·a·w^k; only k = 5 takes f_0, without
+            // ξ. For b·w³ the same holds with k + 3.
             let a = if k < 5 { &line.wrapped_a } else { &line.a };
             let b = if k < 3 { &line.wrapped_b } else { &line.b };
             let sum = Factor::sum_of_two([(a, &f[(k + 1) % 6]), (b, &f[(k + 3) % 6])]);
+            // The 1 of the line.
             out.0[k] = sum.add(&f[k]).carry();
         }
     }
@@ -222,6 +225,7 @@ impl<M: Multiplier> Routine for Square<'_, M> {
         for k in 0..3 {
             sum[k] = g[k].add(&h[k]).carry();
         }
+        // v³ = ξ, so the last coefficient of v·h wraps around.
         shifted[0] = g[0].add(&h[2].times_xi::<COEFFICIENT>()).carry();
         for k in 1..3 {
             shifted[k] = g[k].add(&h[k - 1]).carry();
@@ -229,6 +233,7 @@ impl<M: Multiplier> Routine for Square<'_, M> {
         let product = multiply_fp6(&sum, &shifted);
         let t = multiply_fp6(&g, &h);
         let (t0, t1, t2) = (t[0].carry(), t[1].carry(), t[2].carry());
+        // At most 2p for t_0 and 4p for ξ·t_2.
         out[0] = product[0].sub::<6>(&t0.add(&t2.times_xi::<2>())).carry();
         out[2] = product[1].sub::<4>(&t1.add(&t0)).carry();
         out[4] = product[2].sub::<4>(&t2.add(&t1)).carry();

@@ -34,6 +34,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
             let bounds = Level::new(m, level);
             let mut product = Narrow::one(m);
             let pairs = self.forward(m, level, &bounds, &mut product);
+            // One denominator that is 0 makes the product 0, so a single test covers all pairs of the level.
             if product.is_zero() != 0 {
                 m.run(Repair {
                     m,
@@ -97,6 +98,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
                 row.prefetch_x(m, 0);
             }
             row.gather_x(0, &mut slot.x);
+            // An odd row out: its points are its sums.
             if row.is_single() {
                 row.gather_y(0, &mut slot.y);
                 infinite[a] = row.missing[0];
@@ -110,12 +112,14 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
             }
             (pair.doubled, pair.opposite) = (0, 0);
             let missing = row.missing[0] | row.missing[1];
+            // Equal lowest limbs are rare without equal x; whether x are equal, `except` finds out.
             if slot.x.lowest_equal(&slot.y) & !missing != 0 {
                 let (mut ya, mut yb) = (Wide::zero(m), Wide::zero(m));
                 row.gather_y(0, &mut ya);
                 row.gather_y(1, &mut yb);
                 pair.except(&ya, &yb, missing, bounds);
             }
+            // A lane without two operands has no denominator, and must not spoil the product.
             if missing != 0 {
                 pair.d = pair.d.select(missing, &Narrow::one(m));
             }
@@ -153,11 +157,13 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
             if row.is_single() {
                 continue;
             }
+            // Below the first row the index wraps around, and nothing is prefetched.
             if let Some(row) = rows.get(a.wrapping_sub(PREFETCH_ROWS)) {
                 row.prefetch_y(m, 0);
                 row.prefetch_y(m, 1);
             }
             temporaries.step(&mut inverses, &mut turn, pair, bounds);
+            // Pass 1 left the second x there, so it is not gathered again.
             other.x = slot.y;
             row.gather_y(0, &mut slot.y);
             row.gather_y(1, &mut other.y);

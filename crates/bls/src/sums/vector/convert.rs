@@ -59,6 +59,7 @@ pub(crate) const fn times_power_of_two(mut value: [u64; 6], exponent: usize) -> 
         let (mut carry, mut borrow) = (0, false);
         let mut i = 0;
         while i < 6 {
+            // p has 381 bits, so nothing leaves the last word.
             doubled[i] = value[i] << 1 | carry;
             carry = value[i] >> 63;
             let (a, first) = doubled[i].overflowing_sub(P[i]);

@@ -196,6 +196,7 @@ impl<M: Multiplier, const N: usize> Narrow<M, N> {
         a.check(level.multiple);
         b.check(level.multiple);
         for c in 0..N {
+            // Only over Fp2 are the bits above 52 cleared, see [`Narrow`].
             if N == 1 {
                 sub_carry::<_, false>(&mut self.0[c], &b.0[c], &a.0[c], &level.bound);
             } else {
@@ -346,6 +347,7 @@ impl<M: Multiplier, const N: usize> Routine for Except<'_, M, N> {
         dy.set_difference(yb, ya, level);
         let (same_x, same_y) = (pair.d.is_zero() & !missing, dy.is_zero());
         pair.doubled = same_x & same_y;
+        // Points with the same x have the same y or opposite ones.
         pair.opposite = same_x & !same_y;
         let twice = ya.add(ya).narrow(2 * level.multiple);
         pair.d = pair.d.select(pair.doubled, &twice);
@@ -431,6 +433,7 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
         for c in 0..N {
             advance_y(&mut a.y.0[c], &product.0[c], &level.bound);
         }
+        // A lane without a first operand takes the second; one without a second keeps the first.
         if let Some(before) = before {
             a.x = a.x.select(missing[0], &b.x).select(missing[1], &before.x);
             a.y = a.y.select(missing[0], &b.y).select(missing[1], &before.y);
@@ -438,6 +441,7 @@ impl<M: Multiplier, const N: usize> Temporaries<M, N> {
         if level.carries {
             a.carry();
         }
+        // 2·B_L + 2 is the bound of the next level.
         a.x.check(2 * level.multiple + 2);
         a.y.check(2 * level.multiple + 2);
         missing[0] & missing[1] | pair.opposite

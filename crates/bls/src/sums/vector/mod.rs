@@ -160,6 +160,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
         };
         let places = Places::new(points, &list.entries);
         self.sort_by_length(list);
+        // Empty segments get no lane, so their sums are written here.
         if self.order.len() < list.len() {
             let empty = (0..list.len()).filter(|i| {
                 let (start, end) = bounds(list, *i);
@@ -174,6 +175,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
             let mut slots = 0;
             while next < self.order.len() {
                 let longest = length(&self.order[next]);
+                // A chunk takes at least one group, whatever its length.
                 if slots > 0 && (slots + longest.div_ceil(2)) * 2 * LANES > CHUNK_ENTRIES {
                     break;
                 }
@@ -222,6 +224,7 @@ impl<M: Multiplier, const N: usize> Scratch<M, N> {
             places[end - start] += 1;
         }
         let mut next = 0;
+        // From counts to positions, from the longest on; length 0 is skipped.
         for place in places.iter_mut().skip(1).rev() {
             next += core::mem::replace(place, next);
         }

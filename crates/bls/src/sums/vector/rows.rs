@@ -41,6 +41,7 @@ impl LaneGroup {
     /// The operands of a row of pairs.
     #[inline(always)]
     pub(super) fn row<'a, const N: usize>(&self, places: &Places<'a, N>, row: usize) -> Row<'a, N> {
+        // Lane 0 has the longest segment, which is not empty.
         let any = places.get(self.starts[0] as usize).0;
         let mut out = Row {
             points: [[any; LANES]; 2],

@@ -65,6 +65,7 @@ impl ByteWeights {
                 // instructions.
                 unsafe {
                     let ones = _mm512_set1_epi8(1);
+                    // A sign is the difference of two bits; plus one, it is 0, 1 or 2.
                     let plus = _mm512_mask_add_epi8(ones, word(0), ones, ones);
                     let signs = _mm512_mask_sub_epi8(plus, word(1), plus, ones);
                     for (part, &weights) in parts.iter_mut().zip(weights) {
@@ -73,6 +74,8 @@ impl ByteWeights {
                 }
             }
             let of_lifts = parts.as_chunks::<WEIGHT_BYTES>().0.iter();
+            // The products are of signs plus one, which adds every weight once too often: `store_eight` takes the
+            // total away.
             for ((sums, parts), &total) in sums.iter_mut().zip(of_lifts).zip(&self.totals) {
                 let [a, b, c, d, e, f] = *parts;
                 let words = [two_bytes(a, b), two_bytes(c, d), two_bytes(e, f)];

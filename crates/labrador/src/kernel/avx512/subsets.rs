@@ -87,6 +87,8 @@ impl Group {
         unsafe {
             let base = _mm512_set1_epi64(BASE);
             let inverse = _mm512_set1_pd(1.0 / BASE as f64);
+            // Lane `k` has the sum of those of the first three weights whose bits are set in `k`: bit 0 is set in the
+            // lanes of 0xaa, bit 1 in those of 0xcc, bit 2 in those of 0xf0.
             let mut of_three = _mm512_setzero_si512();
             for (row, mask) in [0xaa, 0xcc, 0xf0].into_iter().enumerate() {
                 let weight = _mm512_set1_epi64(weights[row]);
@@ -106,6 +108,7 @@ impl Group {
                         let quotient = _mm512_cvt_roundepi64_pd::<NEAREST>(rest);
                         let quotient = _mm512_mul_round_pd::<NEAREST>(quotient, inverse);
                         rest = _mm512_cvt_roundpd_epi64::<NEAREST>(quotient);
+                        // Whatever the quotient is, digit and rest together remain the number.
                         own = _mm512_sub_epi64(own, _mm512_mullo_epi64(rest, base));
                     }
                     let out = &mut self.0[digit].as_chunks_mut::<8>().0[upper];
@@ -124,6 +127,8 @@ fn four_rows(plane: &[u8; 2048], group: usize) -> __m512i {
     // instructions reaches this point.
     unsafe {
         let words = _mm512_cvtepu8_epi16(_mm256_loadu_si256(bytes.as_ptr().cast()));
+        // A byte of the plane becomes two: the lower one keeps the first column, the shift moves the second into the
+        // upper one. Upper halves of bytes are now arbitrary.
         _mm512_or_si512(words, _mm512_slli_epi16::<4>(words))
     }
 }
@@ -141,6 +146,8 @@ fn bits(planes: &SignPlanes) -> Bits {
         unsafe {
             let (four, two) = (_mm512_set1_epi8(15), _mm512_set1_epi8(3));
             for turn in 0..TURNS {
+                // Shifts of 16 bits move bits from one byte to the other, but only to where a mask takes the other
+                // operand, or to the upper two bits, which are arbitrary.
                 let a = four_rows(plane, 3 * turn);
                 let b = four_rows(plane, 3 * turn + 1);
                 let c = four_rows(plane, 3 * turn + 2);
@@ -185,6 +192,7 @@ fn add_few(sums: &mut [[[__m512i; 2]; 2]; DIGITS], groups: &[Group], bits: &[[__
                 }
             }
         }
+        // A product with (1, 0) or (0, 1) widens the even or the odd numbers while it adds them.
         let (even, odd) = (_mm512_set1_epi32(1), _mm512_set1_epi32(1 << 16));
         for (sums, few) in sums.as_flattened_mut().iter_mut().zip(few.as_flattened()) {
             sums[0] = _mm512_dpwssd_epi32(sums[0], *few, even);
@@ -207,6 +215,8 @@ fn store(digits: &[[[__m512i; 2]; 2]; DIGITS], out: &mut [i64; 64]) {
             let square = _mm512_set1_epi64(BASE * BASE);
             let low = _mm512_add_epi32(a[odd][half], _mm512_mullo_epi32(b[odd][half], base));
             let high = _mm512_add_epi32(c[odd][half], _mm512_mullo_epi32(d[odd][half], base));
+            // Of each 64 bits the lower half is one column, which a product reads with its sign, and the upper half
+            // is the fourth column after it.
             let even_low = _mm512_srai_epi64::<32>(_mm512_slli_epi64::<32>(low));
             let even = _mm512_add_epi64(_mm512_mul_epi32(high, square), even_low);
             let odd_high = _mm512_mul_epi32(_mm512_srli_epi64::<32>(high), square);

@@ -50,6 +50,7 @@ impl Ntt {
             let mut first = 0;
             while first < count {
                 if first + 2 * BLOCK <= count {
+                    // Sums of even distance share operands: eight sums are two interleaved blocks of four.
                     add_block::<V::Wide, BLOCK>(&mut sums[first..], neighbours, factors, at);
                     add_block::<V::Wide, BLOCK>(&mut sums[first + 1..], neighbours, factors, at);
                     first += 2 * BLOCK;

@@ -194,7 +194,7 @@ fn double(word: __m256i, less: u64) -> __m256d {
 }
 
 /// The bits of both halves of a·b = high·2^51 + low, the first offset by [`HIGH`], the other by [`LOW`];
-/// a·b| ≤ 2^102.
+/// |a·b| ≤ 2^102.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn halves(a: __m256d, b: __m256d) -> (__m256i, __m256i) {
@@ -220,12 +220,15 @@ fn carry<const PRODUCTS: u64>(value: &Raw) -> Factor {
     let mask = words(MASK);
     let mut signed = *value;
     for k in 0..5 {
+        // The offsets of all halves leave in the same addition that brings the bias.
         let more = SIGN.wrapping_sub(PRODUCTS.wrapping_mul(excess_of_product(k)));
         signed[k] = _mm256_add_epi64(signed[k], words(more));
     }
     let above = signed.map(|limb| _mm256_srli_epi64::<{ LIMB_BITS as i32 }>(limb));
     let digit = signed.map(|limb| _mm256_and_si256(limb, mask));
+    // A carry has 13 bits, so the 32-bit factors lose nothing.
     let around = _mm256_mul_epu32(above[4], words(19));
+    // The bias leaves here: `HALF` from the digit, and `SIGN_ABOVE` from the carry, 19-fold where the carry counts so.
     let limb = |i: usize| double(_mm256_add_epi64(digit[i], above[i - 1]), HALF + SIGN_ABOVE);
     [
         double(_mm256_add_epi64(digit[0], around), HALF + 19 * SIGN_ABOVE),
@@ -296,6 +299,7 @@ fn mul(a: &Factor, b: &Factor) -> Raw {
     let mut out = [_mm256_setzero_si256(); 5];
     for k in 0..5 {
         let x = columns[5 + k];
+        // 19 = 16 + 3, as AVX2 does not multiply 64-bit words.
         let x3 = _mm256_add_epi64(_mm256_add_epi64(x, x), x);
         let x19 = _mm256_add_epi64(_mm256_slli_epi64::<4>(x), x3);
         out[k] = _mm256_add_epi64(columns[k], x19);
@@ -321,6 +325,7 @@ impl Sum4 {
         Sum4 {
             y_minus_x: one,
             y_plus_x: one,
+            // Not just 1: [`Sum4::add`] takes z to contain the offsets of one product.
             z: mul(&one, &one),
             t: [zero; 5],
         }
@@ -333,6 +338,7 @@ impl Sum4 {
         let a = mul(&self.y_minus_x, &row.minus);
         let b = mul(&self.y_plus_x, &row.plus);
         let c = mul(&self.t, &row.dxy);
+        // The offsets of two products cancel in a difference and count twice in a sum.
         let e = carry::<0>(&sub(&b, &a));
         let h = carry::<2>(&add(&b, &a));
         let f = carry::<0>(&sub(&self.z, &c));
@@ -406,6 +412,8 @@ impl NielsRows {
         let negative = _mm256_castsi256_pd(_mm256_cvtepi8_epi64(digits));
         let sign = _mm256_and_pd(negative, _mm256_set1_pd(-0.0));
         let factor = |words: [__m256i; 5]| words.map(|word| double(word, 0));
+        // The lines of a negative row come swapped, which exchanges plus and minus, but also the two parts of dxy:
+        // the blend undoes that, and the sign bit negates.
         let (mut dxy, other) = (factor([t0, t1, t2, u0, u1]), factor([u0, u1, u2, t0, t1]));
         for (limb, other) in dxy.iter_mut().zip(other) {
             *limb = _mm256_xor_pd(_mm256_blendv_pd(*limb, other, negative), sign);
@@ -427,6 +435,7 @@ fn transpose(lines: &[&[u64; 8]; WIDTH], first: usize) -> [__m256i; 4] {
         // SAFETY: `words` is 16 readable bytes; the load needs no alignment.
         unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
     };
+    // Rows 0 and 2, and 1 and 3: unpacking interleaves within 128-bit halves, and then gives all four in order.
     let two = |row: usize, word: usize| _mm256_set_m128i(pair(row + 2, word), pair(row, word));
     let [a, b] = [two(0, first), two(1, first)];
     let [c, d] = [two(0, first + 2), two(1, first + 2)];

@@ -41,6 +41,7 @@ const COLUMNS: usize = STEPS + 5;
 
 #[target_feature(enable = "avx2,fma")]
 fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+    // [`reduce`] divides by 2^306.
     let raised: Vec<Vec<[f64; 5]>> = factors
         .iter()
         .map(|list| list.iter().map(|x| signed_limbs(x.times_2_306())).collect())
@@ -49,6 +50,7 @@ fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
     let mut elements = vec![[[_mm256_setzero_pd(); 5]; REGISTERS]; rows.len()];
     let blocks = out.first().map_or(0, |row| row.blocks.len());
     for block in 0..blocks {
+        // Converted once per block, for all results.
         for (element, row) in elements.iter_mut().zip(rows) {
             for (register, element) in element.iter_mut().enumerate() {
                 *element = read(&row.blocks[block], register);
@@ -119,6 +121,7 @@ fn reduce(mut c: [__m256i; COLUMNS]) -> Raw {
     let order = ORDER51.map(|limb| _mm256_set1_pd(limb as f64));
     let inverse = _mm256_set1_pd(ORDER_NEG_INVERSE51 as f64);
     for i in 0..STEPS {
+        // The low half is the quotient modulo 2^51 with the smallest magnitude; the high half is not needed.
         let (_, q) = halves_as_doubles(double(_mm256_and_si256(c[i], mask), 0), inverse);
         let q = _mm256_sub_pd(q, _mm256_set1_pd(BELOW));
         for j in ORDER_LIMBS {
@@ -127,6 +130,7 @@ fn reduce(mut c: [__m256i; COLUMNS]) -> Raw {
             c[i + j + 1] = _mm256_add_epi64(c[i + j + 1], high);
         }
         // The low 51 bits of this column are zero now.
+        // The offset of the low half of q·ℓ's first limb, which [`start_of_sum`] leaves to this step.
         let column = _mm256_sub_epi64(c[i], words(LOW));
         c[i + 1] = _mm256_add_epi64(c[i + 1], above(column));
     }

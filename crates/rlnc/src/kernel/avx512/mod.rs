@@ -155,6 +155,7 @@ impl Carry {
         self.out[k] = _mm512_add_epi64(low, self.above);
         self.above = _mm512_srli_epi64::<51>(limb);
         if k == 4 {
+            // The carry is below 2^12, so the low half is the whole product.
             let around = _mm512_set1_epi64(19);
             self.out[0] = _mm512_madd52lo_epu64(self.out[0], self.above, around);
         }
@@ -243,10 +244,12 @@ fn mul_while(start: Fe8, a: &Fe8, b: &Fe8, mut meanwhile: impl FnMut(usize)) -> 
 fn mul_step<const STEP: usize>(column: &mut Fe8, x: &mut Fe8, a: &Fe8, b: &Fe8) {
     for k in 0..5 {
         let mut sum = column[k];
+        // Column 5+k has 5-k high and 4-k low halves, column k has k and k+1: ten steps for every k.
         let (high, low, last) = (5 - k, 9 - 2 * k, 9 - k);
         if STEP == high {
             sum = _mm512_add_epi64(sum, sum);
         }
+        // Nine times here, doubled and once more at `last`: 19-fold.
         if STEP == low {
             x[k] = sum;
             sum = _mm512_add_epi64(sum, _mm512_slli_epi64::<3>(sum));
@@ -338,6 +341,7 @@ impl Sum8 {
             _ => ahead.place.fetch(step - 2),
         });
         let mut fg = Carries::new();
+        // A raw product is subtracted from each biased one: a from b, c from z, and x from y.
         let b = mul_while(from(BIASED), &self.y_plus_x, &row.plus, |step| {
             fg.step(step, &self.z, &c);
         });
@@ -345,6 +349,7 @@ impl Sum8 {
         let mut eh = Carries::new();
         self.z = mul_while(from(BIASED), &f, &g, |step| eh.step(step, &b, &a));
         let [e, h] = eh.values();
+        // The rows have been used for the last time in b, so the next ones may now replace them.
         let mut loading = Loading::new(next);
         let y = mul_while(from(BIASED), &g, &h, |step| loading.step(step, row));
         let x = mul_while(from(RAW), &e, &f, |step| loading.step(10 + step, row));

@@ -35,10 +35,12 @@ pub(super) fn sums_of_pairs(
     let none = vec![[[0; 5]; 2]; count];
     let (len, blocks) = (out[0].len(), out[0].blocks.len());
     let in_order = blocks * (count + 1) * size_of::<[[Limbs; 2]; 2]>() <= SCRATCH_BYTES;
+    // At least 1 for results without elements: `step_by` takes no zero.
     let together = if in_order { blocks.max(1) } else { 1 };
     // The rows, four elements of all of them at a time, and the terms subtracted from all results.
     let mut limbs: Vec<Limbs> = Vec::with_capacity(4 * count * together);
     let mut shared = Vec::with_capacity(2 * together);
+    // Block by block, no result is complete before the end, so nothing is hashed in the meantime.
     let mut hashing = Hashing::new(joiner.as_deref_mut().filter(|_| in_order));
     for first in (0..blocks).step_by(together) {
         let quads = 2 * first..len.div_ceil(QUAD).min(2 * (first + together));
@@ -47,10 +49,12 @@ pub(super) fn sums_of_pairs(
         for (k, out) in out.iter_mut().enumerate() {
             let (list, own) = factors.of(k);
             for (i, quad) in quads.clone().enumerate() {
+                // The first result converts the rows, a block or two quads at a time; the others find them.
                 if limbs.len() <= 2 * count * i {
                     append(rows, first + i / 2, &mut limbs);
                 }
                 let pairs = &limbs.as_chunks::<2>().0[count * i..][..count];
+                // The first pair is added last, by `finish`.
                 let (last, pairs) = pairs.split_first().expect("there are rows");
                 let (fours, ones) = pairs.as_chunks();
                 // Before the first result, without factors: the terms subtracted from all results.
@@ -73,6 +77,7 @@ pub(super) fn sums_of_pairs(
                     if shared.len() > i {
                         break sums;
                     }
+                    // The shared terms are those of all pairs, and nothing is finished here.
                     sums.add(last, &none[0]);
                     shared.push(sums.negative());
                 };
@@ -109,6 +114,7 @@ impl Factors {
             scalars.extend_from_slice(list);
             scalars.resize(scalars.len().next_multiple_of(2 * count), Scalar::ZERO);
         }
+        // [`raised`] always returns four, also for a last chunk of two.
         let mut limbs = Vec::with_capacity(scalars.len() + QUAD);
         let mut columns = vec![[0_u64; 10]; lists.len()];
         for (i, four) in scalars.chunks(QUAD).enumerate() {

@@ -38,6 +38,7 @@ impl<'a> Place<'a> {
         let zero = _mm512_testn_epi64_mask(digits, digits);
         // No address is beyond the last row, whatever the digits.
         let magnitude = _mm512_min_epu64(_mm512_abs_epi64(digits), word(rows.rows.len() as u64));
+        // Magnitude 1 selects the first row, so addresses count from a row before it.
         let before = rows.rows.as_ptr().expose_provenance() as u64 - size_of::<TableRow>() as u64;
         let lines = _mm512_add_epi64(_mm512_slli_epi64::<7>(magnitude), word(before));
         let lines = _mm512_mask_add_epi64(lines, negative, lines, word(64));
@@ -116,6 +117,7 @@ impl<'a> Loading<'a> {
             return;
         }
         // Words `word` to `word + 3` of eight lines: word w of line v becomes word v of vector w.
+        // Words 0 to 3 of both lines, then 4 to 7: dxy needs both lines, and comes last.
         let (second, word) = ([0, 64, 0, 64][quarter], [0, 0, 4, 4][quarter]);
         let four = |lane: usize| {
             let line = core::ptr::with_exposed_provenance::<u64>(
@@ -144,6 +146,7 @@ impl<'a> Loading<'a> {
             }
             _ => {
                 let [ab_even, ab_odd, cd_even, cd_odd] = self.parts;
+                // Of the 128-bit parts, 0 and 2 (0x88) have words 0 or 1, and 1 and 3 (0xdd) have words 2 or 3.
                 let words = [
                     _mm512_shuffle_i64x2::<0x88>(ab_even, cd_even),
                     _mm512_shuffle_i64x2::<0x88>(ab_odd, cd_odd),
@@ -178,6 +181,7 @@ impl<'a> Loading<'a> {
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     fn signed(&self, [u0, u1, u2]: [__m512i; 3]) -> Fe8 {
         let [t0, t1, t2] = self.first;
+        // The address still says it: bit 6 is set if the second line comes first.
         let negative = _mm512_test_epi64_mask(load(&self.place.lines), _mm512_set1_epi64(64));
         let mut dxy = [t0, t1, t2, u0, u1];
         for (i, (limb, other)) in dxy.iter_mut().zip([u0, u1, u2, t0, t1]).enumerate() {

@@ -135,6 +135,7 @@ impl Sums {
         add_pair!(sums, pair, factors, rounds, HASH, 0, 6);
         let mut value = canonical(sums.reduced::<HASH>(rounds));
         rounds.steps::<HASH, 24, 26>(&mut value);
+        // Collected here and tested once at the end, instead of for every element.
         hashing.top = _mm256_or_si256(hashing.top, value[4]);
         let elements = out.len() - quad * QUAD;
         write(
@@ -153,8 +154,8 @@ impl Sums {
     ///
     /// The value T is below 64·ℓ²·(1 + 2^-40), and not negative. With M as in [`MULTIPLE51`] and q = T modulo 2^51,
     /// (T + q·M) / 2^51 is T / 2^51, rounded down, plus q·(M + 1) / 2^51: no product is needed for this q. The value
-    /// after four such steps is below 2^54·ℓ + 2^51·ℓ and slightly more, because M is below 2^51·ℓ. Two steps with ℓ itself
-    /// leave less than 11·ℓ, and then less than ℓ·(1 + 2^-47).
+    /// after four such steps is below 2^54·ℓ + 2^51·ℓ and slightly more, because M is below 2^51·ℓ. Two steps with ℓ
+    /// itself leave less than 11·ℓ, and then less than ℓ·(1 + 2^-47).
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,sha,sse4.1")]
     fn reduced<const HASH: bool>(self, rounds: &mut Rounds) -> Limbs {
@@ -183,8 +184,10 @@ impl Sums {
                 $column
             }};
             (@ order $i:literal $column:ident) => {{
+                // The product has 52 bits, of which 51 count here.
                 let q = _mm256_and_si256(_mm256_madd52lo_epu64(zero, $column, inverse), mask);
                 hi[$i] = _mm256_madd52hi_epu64(hi[$i], q, order[0]);
+                // Limb 3 of ℓ is zero.
                 for j in [1, 2, 4] {
                     lo[$i + j] = _mm256_madd52lo_epu64(lo[$i + j], q, order[j]);
                     hi[$i + j] = _mm256_madd52hi_epu64(hi[$i + j], q, order[j]);
@@ -205,6 +208,7 @@ impl Sums {
             )*};
         }
         limbs!(0 1 2 3);
+        // There is no column 10: all that is left belongs to the top limb.
         value[4] = _mm256_add_epi64(above, twice(below));
         value
     }
@@ -215,6 +219,7 @@ impl Sums {
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
 fn canonical(value: Limbs) -> Limbs {
+    // The top limb starts at bit 204: above this, a value is at least 2^252.
     let top = _mm256_set1_epi64x((1 << 48) - 1);
     if _mm256_cmpgt_epi64_mask(value[4], top) == 0 {
         return value;
@@ -265,8 +270,10 @@ pub(super) fn raised(factors: &[Scalar]) -> ([[u64; 5]; QUAD], [[u64; 10]; 2]) {
     let limbs = limbs.map(|[a, b, c, d]| _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64));
     let none = [0; 5];
     let mut sums = Sums::zero();
+    // Times 2^612, which the reduction divides by 2^306.
     sums.add(&[limbs, [_mm256_setzero_si256(); 5]], &[SQUARE51, none]);
     let limbs = sums.reduced::<false>(&mut Rounds::new(&[0; 8]));
+    // Exchanges neighbours, so that lanes 0 and 2 get f·f'.
     let others = limbs.map(|limb| _mm256_permutex_epi64::<0b10_11_00_01>(limb));
     let mut products = Sums::zero();
     products.add(&[limbs, others], &[none; 2]);

@@ -47,6 +47,7 @@ const ORDER_NEG_INVERSE52: i64 = 0x0005_1da3_1254_7e1b;
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
 fn combine_lanes(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
     let limbs = |factor: &Scalar| {
+        // [`sum`] divides by 2^260; the block only cuts the factor into limbs of 52 bits.
         let mut block = Block::ZERO;
         block.set(0, factor.times_2_260().0);
         block.limbs.map(|limb| limb[0])
@@ -134,7 +135,9 @@ fn reduce<const LIMBS: usize>(mut c: [__m512i; 10]) -> [__m512i; 5] {
     let order = ORDER52.map(|limb| _mm512_set1_epi64(limb));
     let inverse = _mm512_set1_epi64(ORDER_NEG_INVERSE52);
     for i in 0..LIMBS {
+        // Only the low 52 bits of the column are read.
         let q = _mm512_madd52lo_epu64(zero, c[i], inverse);
+        // Limb 3 of ℓ is zero.
         for j in [0, 1, 2, 4] {
             c[i + j] = _mm512_madd52lo_epu64(c[i + j], q, order[j]);
             c[i + j + 1] = _mm512_madd52hi_epu64(c[i + j + 1], q, order[j]);

@@ -154,6 +154,8 @@ impl Rounds {
         const LAST: usize = K.len() - 1;
         let four = const { STEP / 2 };
         if STEP % 2 == 1 {
+            // An instruction takes its two words from the lower half. It returns the new A, B, E and F, and the old
+            // ones become C, D, G and H: after every other step the two variables have exchanged their roles.
             let sum = _mm_shuffle_epi32::<0x0e>(self.sum);
             self.abef = _mm_sha256rnds2_epu32(self.abef, self.cdgh, sum);
             if four == LAST {
@@ -162,6 +164,7 @@ impl Rounds {
             }
             return;
         }
+        // The first sixteen words are the block itself, and after the last four none are needed.
         if (3..LAST).contains(&four) {
             // The next four words, so that no round has to wait for them.
             let [w0, w1, w2, w3] = [1, 2, 3, 4].map(|i| self.words[(four + i) % 4]);
@@ -212,6 +215,7 @@ impl<'a> Hashing<'a> {
         };
         let elements = elements.min(scalars.len());
         let len = joiner.bytes.len() + elements * BYTES;
+        // Each element is written as 32 bytes, and the next one overwrites the last of them.
         let room = &mut joiner.bytes.spare_capacity_mut()[..elements * BYTES + 1];
         for (i, scalar) in scalars.iter().enumerate().take(elements) {
             let target: &mut [_; 32] = room[i * BYTES..].first_chunk_mut().expect("a byte more");
@@ -227,6 +231,7 @@ impl<'a> Hashing<'a> {
     pub(super) fn end(self) {
         if let Some(joiner) = self.joiner {
             joiner.state = self.rounds.state();
+            // The top limb starts at bit 204; elements of a payload have no bits from 248 on.
             let beyond = _mm256_set1_epi64x(!((1 << (248 - 4 * 51)) - 1));
             joiner.is_wide |= _mm256_test_epi64_mask(self.top, beyond) != 0;
         }

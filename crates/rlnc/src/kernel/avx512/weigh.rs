@@ -39,6 +39,7 @@ fn weigh_lanes(shifts: &[u32], lists: [&[&Point]; 2]) -> [Point; 2] {
 /// y - x, y + x, 2dt and 2z.
 fn addend(point: &Point) -> [Fe; 4] {
     let Point { x, y, z, t } = *point;
+    // Carried, because factors of the kernel must be below 2^52.
     [y.sub(x), y.add(x).carried(), t.mul(D2), z.add(z).carried()]
 }
 
@@ -91,10 +92,12 @@ impl Coordinates {
             for k in 0..5 {
                 let x = _mm512_permutex_epi64::<{ from([0; 4]) }>(self.0[k]);
                 let yyzy = _mm512_permutex_epi64::<{ from([1, 1, 2, 1]) }>(self.0[k]);
+                // Masks have a bit per word, the same four for both halves: 0x99 means words 0 and 3.
                 let sum = _mm512_mask_add_epi64(yyzy, 0x99, yyzy, x);
                 pmzp[k] = _mm512_mask_sub_epi64(sum, 0x22, yyzy, x);
                 pmzm[k] = _mm512_mask_sub_epi64(sum, 0xaa, yyzy, x);
             }
+            // m² is subtracted from p², and 2pm from 4z², for which half the bias is enough.
             let start = lanes([BIASED, RAW, BIASED / 2, RAW]);
             let product = mul(start, &carry(&pmzp), &carry(&pmzm));
             let mut egfe = product;
@@ -127,6 +130,7 @@ impl Coordinates {
             *limb = _mm512_mask_sub_epi64(sum, 0x11, yytz, x);
         }
         // A, B, C and D of the formula.
+        // A is subtracted from B, and C from D.
         let abcd = mul(lanes([RAW, BIASED, RAW, BIASED]), &carry(&mptz), addends);
         let mut egfe = abcd;
         let mut fhgh = abcd;
