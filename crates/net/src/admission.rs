@@ -13,8 +13,8 @@
 //! addresses that many peers may share, have no limit of their own once the name is proven, since one host there may
 //! run many nodes.
 //!
-//! Connections per second are limited because gossipsub remembers penalties against a departed peer for ten minutes,
-//! and names cost nothing.
+//! Connections per second are limited because gossipsub remembers penalties against a departed peer for a minute, and
+//! names cost nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -145,6 +145,7 @@ impl Rates {
             (origin, bucket.unwrap_or_else(|| full(&origin)))
         });
         let has = |bucket: &mut Bucket| bucket.level(now) > 0;
+        // Its own buckets first: an address that has used them up must not take from what all have.
         let fits = is_shared || own.iter_mut().all(|(_, bucket)| has(bucket));
         if !fits || !self.all.try_take(1, now) {
             return false;

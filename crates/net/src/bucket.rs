@@ -84,12 +84,13 @@ impl Bucket {
     /// Time until this many units are available, or the burst if that is less.
     pub(crate) fn wait(&self, units: u64) -> Duration {
         let missing = units.min(self.burst).saturating_sub(self.level);
+        // Rounded up, so that the units are there when the wait is over.
         let ns = u128::from(missing) * NS_PER_S / u128::from(self.per_s) + 1;
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 }
 
-/// Waits until this many units may pass, with a bucket shared by several tasks.
+/// Waits until this many units may pass, with a bucket shared by several tasks. For ever if they exceed its burst.
 pub(crate) async fn pace(shared: &Mutex<Bucket>, units: u64) {
     loop {
         let wait = {

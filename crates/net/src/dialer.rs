@@ -128,6 +128,7 @@ impl Dialer {
     /// An attempt failed. The next address is tried at once, if the round has one left.
     pub(crate) fn failed(&mut self, id: &PeerId, now: Instant) {
         if let Some(target) = self.targets.get_mut(id)
+            // Zero after the last address of a round: its failure must not cut the pause short.
             && target.next > 0
         {
             target.due = now;

@@ -128,6 +128,7 @@ impl Deframer {
                         }
                         continue;
                     }
+                    // A last byte of zero adds nothing: the length has a shorter form.
                     if byte == 0 && *bytes > 1 {
                         return Err(FrameError::Length);
                     }
@@ -188,6 +189,7 @@ impl Deframer {
     /// untouched.
     pub fn wanted(&self) -> usize {
         match self.state {
+            // The code, and at least one byte of the length.
             State::Code => 2,
             State::Length { .. } => 1,
             State::Payload { left } => left,

@@ -61,6 +61,7 @@ impl FrameQueue {
             {
                 let mut state = self.lock();
                 if let Some(waiting) = state.waiting.pop_front() {
+                    // A notification wakes one stream and they do not add up, so each stream passes it on.
                     if !state.waiting.is_empty() {
                         self.ready.notify_one();
                     }

@@ -121,6 +121,7 @@ fn message_id(message: &Message) -> MessageId {
     let topic = message.topic.as_str();
     let mut hash = Sha256::new();
     hash.update(MESSAGE_DOMAIN);
+    // Without the length, bytes could move between topic and data without changing the ID.
     hash.update((topic.len() as u64).to_le_bytes());
     hash.update(topic.as_bytes());
     hash.update(&message.data);
@@ -159,6 +160,7 @@ fn config(shared: &Shared) -> Result<gossipsub::Config, NetError> {
         .mesh_n(gossip.mesh)
         .mesh_n_low(gossip.mesh_low)
         .mesh_n_high(gossip.mesh_high)
+        // Gossipsub wants it below `mesh_n_low` and at most half of `mesh_n`.
         .mesh_outbound_min(2.min(gossip.mesh / 2).min(gossip.mesh_low - 1))
         .heartbeat_interval(Duration::from_millis(gossip.heartbeat_ms))
         .heartbeat_initial_delay(Duration::from_millis(gossip.heartbeat_initial_delay_ms))

@@ -223,6 +223,7 @@ impl Handle {
         let protocol = index.ok_or(Refused::Protocol)?;
         within(data.len(), protocols[protocol].request_bytes_max)?;
         let response_bytes = protocols[protocol].response_bytes_max;
+        // The longest response counts from the start, so that all responses in flight fit into memory together.
         let ticket = Ticket::take(&self.shared, peer, id, response_bytes)?;
         let question = Question {
             protocol,

@@ -2,7 +2,7 @@
 //!
 //! Messages and frames are queued in one flow per peer and class. They are popped in turns, one from each flow, so a
 //! peer that floods only delays itself. When the queue is full, the newest item of the longest flow of the heaviest
-//! peer is evicted: first what is too old for a verdict, then what is above its peer's share, then the newest.
+//! peer is evicted. A message that is too old for a verdict is skipped when its turn comes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -242,6 +242,7 @@ fn is_of(event: &Event, of: Peer) -> bool {
 
 impl State {
     fn push(&mut self, key: FlowKey, item: Item, bound: Load) -> Vec<Dropped> {
+        // So that a flood of one kind leaves room for the others: a block gets in whatever the number of votes.
         let class_bound = Load {
             count: bound.count / 4 * 3,
             bytes: bound.bytes / 4 * 3,

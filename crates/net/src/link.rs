@@ -137,6 +137,8 @@ impl AsyncRead for Metered {
                 Ok(allowed) => {
                     let read = Pin::new(&mut self.inner).poll_read(cx, &mut buffer[..allowed]);
                     let bytes = ready!(read)?;
+                    // Nothing else has read since the allowance was computed: all connections run
+                    // on one thread.
                     self.link.read(bytes);
                     return Poll::Ready(Ok(bytes));
                 }

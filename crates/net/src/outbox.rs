@@ -148,6 +148,8 @@ impl Outbox {
             if !full(count, sum) {
                 break;
             }
+            // Never one that is as important: with all less important ones gone it fits, as checked
+            // above.
             state.displace();
             counters.dropped(DropReason::Displaced);
         }

@@ -337,6 +337,7 @@ impl Asked {
             bytes,
             long: None,
         };
+        // Added before the check. A refusal drops `reserved`, which takes it back.
         let all = self.used.all.fetch_add(bytes, Ordering::Relaxed);
         let of_strangers = match is_known {
             true => 0,
@@ -379,6 +380,7 @@ impl Asked {
             }
             reserved.long = Some((Arc::clone(&self.long), peer));
         }
+        // Only now: after a refusal the driver may answer again, with a code.
         let asker = open.take(channel);
         drop(open);
         if let Some(asker) = asker {
@@ -439,6 +441,8 @@ where
         let frame = next_frame(&mut stream, &mut deframer).await?;
         match frame.code {
             0 if chunks.len() < protocol.chunks_max => {
+                // Cannot go below zero: the limit of the deframer was at most `left` when this frame began, and nothing
+                // of the next frame is read before the limit is changed.
                 left -= frame.payload.len();
                 deframer.limit(protocol.chunk_bytes_max.min(left));
                 chunks.push(frame.payload.into());
@@ -529,11 +533,13 @@ where
     };
     drop(waiting);
     match &answer.response {
+        // 0, `CODE_END` and `CODE_BUSY` have meanings of their own.
         Err(code) => end(&mut stream, (*code).clamp(1, CODE_END - 1)).await,
         Ok(chunks) => {
             for chunk in chunks {
                 stream.write_all(&frame::head(Some(0), chunk.len())).await?;
                 for piece in chunk.chunks(WRITE_BYTES) {
+                    // Its own rate first: a peer that waits for that takes nothing from what all peers share.
                     pace(served, piece.len() as u64).await;
                     pace(&shared.asked.served, piece.len() as u64).await;
                     stream.write_all(piece).await?;

@@ -37,6 +37,7 @@ impl PeerScores {
     /// Adds points. A ban resets them.
     pub(crate) fn report(&mut self, id: PeerId, points: u32) -> Consequence {
         if !self.points.contains_key(&id) && self.points.len() >= REMEMBERED_MAX {
+            // New names with a few points each cannot displace a peer that is close to its ban.
             let least = self.points.iter().min_by(|a, b| a.1.total_cmp(b.1));
             if let Some(least) = least.map(|(id, _)| *id) {
                 self.points.remove(&least);

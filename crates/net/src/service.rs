@@ -104,9 +104,11 @@ impl Behaviour {
             .with_max_pending_outgoing(Some(config.limits.pending_out_max))
             .with_max_established_incoming(Some(config.limits.peers_in_max))
             .with_max_established(Some(config.limits.peers_max))
+            // The service, the dialer and the meters know one connection for each peer.
             .with_max_established_per_peer(Some(1));
         let identify = identify::Config::new(network_name(config), config.key.pair().public())
             .with_agent_version(config.agent.clone())
+            // Addresses that peers announce are not used: only those that the driver gives are dialled.
             .with_cache_size(0);
         Ok(Self {
             limits: connection_limits::Behaviour::new(limits),
@@ -365,6 +367,8 @@ impl Service {
         let keeps_out = |id: &PeerId| scores.keeps_out(id);
         for (id, address) in self.dialer.due(now, room as usize, keeps_out) {
             let dial = DialOpts::peer_id(id)
+                // The pause after a peer's last address may be shorter than the attempt, which then goes on
+                // undisturbed.
                 .condition(PeerCondition::DisconnectedAndNotDialing)
                 .addresses(vec![address])
                 .build();

@@ -104,6 +104,7 @@ impl Allowance {
             let (per_s, burst) = if is_on_probation {
                 let least = burst.min(PROBATION_BURST_MIN * MESSAGE_UNITS);
                 let part = (burst / PROBATION_PART).max(least);
+                // In the same proportion, so that a bucket takes as long to fill.
                 let per_s = u128::from(per_s) * u128::from(part) / u128::from(burst);
                 ((per_s as u64).max(1), part)
             } else {
@@ -182,6 +183,7 @@ impl Allowances {
         let Some(allowance) = self.taken.get_mut(peer) else {
             return;
         };
+        // A ban counts as a verdict here although no message waited for it.
         allowance.waiting = (allowance.waiting - 1).max(0);
         let reputation = match verdict {
             Verdict::Accept => allowance.reputation + ACCEPTED,

@@ -68,6 +68,8 @@ impl Tokens {
     fn newest_of_most(&self, source: &PeerId) -> Option<u64> {
         let own = self.by_source.get(source).map_or(0, BTreeSet::len);
         let most = self.by_source.values().max_by_key(|tokens| tokens.len())?;
+        // If fewer were enough, two peers with equal numbers would displace each other's messages
+        // in turn.
         (most.len() > own + 1).then(|| most.last().copied())?
     }
 

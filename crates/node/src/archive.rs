@@ -354,6 +354,7 @@ impl Keeper {
         let latest = self.counters.latest.get();
         let put = |has_all: bool| {
             let facts = Facts {
+                // After a failed commit the file may be a new one, which lacks it.
                 checkpoint: latest.as_deref().filter(|_| is_fresh || !has_all),
                 witness: (self.witness)(),
             };

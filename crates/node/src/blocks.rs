@@ -216,6 +216,7 @@ impl Blocks {
         facts: Facts<'_>,
     ) -> Result<(), BlocksError> {
         self.write("writing", |txn| {
+            // Facts first: which blocks are dropped depends on the checkpoint.
             put_facts(txn, facts)?;
             put_blocks(txn, batch)?;
             message_store::put(txn, messages)
@@ -377,6 +378,7 @@ fn needed(txn: &redb::WriteTransaction) -> Result<u64, redb::Error> {
     let table = txn.open_table(FACTS)?;
     let found = table.get(CHECKPOINT)?;
     let base = found.and_then(|bytes| {
+        // After the digest, 32 bytes, and the slot, 8 bytes.
         let base = bytes.value().get(40..48)?;
         Some(u64::from_le_bytes(base.try_into().ok()?))
     });

@@ -339,6 +339,7 @@ impl<C: Coding> Cast<C> {
                 match asked.begin(now, self) {
                     Begun::Job(spawn) => carrier.run(spawn),
                     Begun::Ended(product) => {
+                        // Not by `handle`: its loop called this, and polls what follows from it.
                         self.machine.handle(now, Input::Finished { job, product });
                     }
                 }
@@ -426,6 +427,7 @@ impl<C: Coding> Cast<C> {
         let token = Token(self.token_next);
         self.token_next += 1;
         if self.awaited.len() >= AWAITED_MAX {
+            // Tokens ascend, so this is the oldest. Its source is not blamed any more.
             self.awaited.pop_first();
         }
         self.awaited.insert(token, blamed);

@@ -186,6 +186,7 @@ impl Engine {
 
     /// Processes an input, with side effects going to the host.
     pub(crate) fn handle(&mut self, now: Time, input: Input, host: &mut dyn Host) {
+        // Noted before the protocol sees it, since its verdict may come in the same call.
         if let Input::Message {
             from,
             topic,
@@ -207,7 +208,9 @@ impl Engine {
                 self.own.await_verdict(*token, *topic, data, &self.horn);
             }
         }
+        // Before the protocol: the signer takes requests in order, and a phase that begins now signs in this slot.
         self.keep_marks(now, host);
+        // Before the protocol too, which may close the slot whose duties are read.
         self.judge.walk(now, &self.clock, &self.horn, host);
         self.horn.handle(now, input);
         self.drain(host);

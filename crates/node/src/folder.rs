@@ -32,6 +32,7 @@ impl Folder {
         accept_new: bool,
     ) -> Result<Self, RunError> {
         let (safety, node) = (folder.join("safety.redb"), folder.join("node.redb"));
+        // A damaged file may have been set aside and not been replaced yet.
         let was_used = node.exists() || folder.join("node.redb.damaged").exists();
         let open = |witness| {
             let known = Known {

@@ -23,6 +23,7 @@ pub struct Genesis<'a> {
 pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
     let layout = &config.layout;
     let mut hash = Sha256::new();
+    // Each with its length, so that different lists of fields are never the same bytes.
     let mut field = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);

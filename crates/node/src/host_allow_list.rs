@@ -5,7 +5,6 @@
 //! origin. It cannot change the name that the browser sends as `Host`. The node therefore answers
 //! only to IP addresses, which no name server can redirect, to `localhost`, and to names listed by
 //! the operator.
-//! name server can turn, `localhost` and names that the operator lists are answered.
 
 use crate::api::problem;
 use axum::Router;

@@ -168,6 +168,7 @@ impl OpenConnections {
     /// A connection has sent a request, or been sent part of a response.
     fn note(&mut self, number: u64, is_asking: bool) {
         if let Some(connection) = self.taken.get_mut(&number)
+            // A request that trickles in counts from its first byte, a response from its last part.
             && (connection.is_asking != is_asking || !is_asking)
         {
             connection.is_asking = is_asking;

@@ -63,6 +63,7 @@ pub(crate) fn put(txn: &WriteTransaction, messages: &[Kept]) -> Result<(), redb:
     let mut table = txn.open_table(MESSAGES)?;
     for message in messages {
         let bytes = encode(message);
+        // Without the flag, so a message made here and received again is one entry.
         let digest: [u8; 32] = Sha256::digest(&bytes[1..]).into();
         table.insert((message.slot.0, &digest), bytes.as_slice())?;
     }

@@ -161,6 +161,7 @@ impl Host for Ports {
 
     fn verdict(&mut self, token: Token, verdict: Verdict) {
         self.telemetry.emit(&Event::Verdict { token, verdict });
+        // Tested first, since tokens of broadcasts are above all others.
         if token.0 >= cast::TOKENS {
             return self.verdicts.push_back((token, verdict));
         }
@@ -353,6 +354,7 @@ pub fn topic_bytes(format: &alphorn_proto::wire::WireFormat) -> alphorn_net::Per
 /// observe.
 pub fn topics_max(layout: &Layout, seats: u32) -> usize {
     let units = |level| layout.units(level).count();
+    // The two are the topics of blocks and of collections.
     let all = 2 + (1..=layout.levels()).map(units).sum::<usize>();
     let of_seats = (seats as usize).saturating_mul(usize::from(layout.levels()) * EPOCHS_MAX);
     let least = alphorn_net::Limits::default().subscriptions_max;

@@ -435,6 +435,7 @@ impl<C: Source> Node<C> {
             self.take_event(now, event);
             next = self.events.try_recv();
         }
+        // The last one read is past the limit of this turn, but must not be lost.
         if let Some(event) = next {
             self.take_event(now, event);
         }

@@ -337,6 +337,7 @@ impl SafetyStore {
             let mark = inner.marks.get(&key).copied().unwrap_or_default();
             marks.insert(key, mark.raised(*cast));
         }
+        // Before the write: if that fails, rights that the network shows as used stay withdrawn.
         inner.rights.retain(|(slot, validator, role)| {
             let cast = shown.get(&Validator(*validator));
             *role != Role::Vote as u8 || cast.is_none_or(|cast| *slot > cast.slot.0)
@@ -432,6 +433,7 @@ impl SafetyStore {
                 mark.slot_next = mark.slot_next.max(slot.0 + 1);
             }
         }
+        // Memory changes only after this, so that after an error it still agrees with the file.
         self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
         let kept_from = slot.0.saturating_sub(SALVAGE_SLOTS);
         inner.rights = inner.rights.split_off(&(kept_from, 0, 0));
@@ -468,6 +470,7 @@ impl SafetyStore {
                 return Err((i, Refused::UnknownKey(validator)));
             }
             let right = (slot.0, validator, role);
+            // The second: two items of one job must not share a right.
             if !inner.rights.contains(&right) || taken.insert(right, item).is_some() {
                 let next = mark.map_or(self.first_slot, |mark| mark.slot_next);
                 return Err((i, used(item, slot, next)));
@@ -484,6 +487,7 @@ impl SafetyStore {
             written.map_err(|_| (0, Refused::NotDurable))?;
             inner.marks.extend(moved);
         }
+        // Rights are taken only now that every item has passed and its marks are durable.
         let issue = |(right, item): ((u64, u32, u8), &SignItem)| {
             inner.rights.remove(&right);
             ((right.1, right.2), Reservation::issue(slot, item))
@@ -497,6 +501,7 @@ impl SafetyStore {
     fn lock(&self) -> Result<std::sync::MutexGuard<'_, Inner>, SafetyError> {
         self.inner
             .lock()
+            // Unlike other locks: marks that may be half changed authorise nothing.
             .map_err(|_| storage("locking", "a thread died while it held the marks"))
     }
 }
@@ -507,6 +512,7 @@ impl Watermark for Grant {
         let mut rights = self.rights.lock().map_err(|_| Refused::NotDurable)?;
         let key = (item.validator.0, item.role as u8);
         let wanted = Reservation::issue(slot, item);
+        // Compared before it is taken: a request for another message must not use it up.
         let granted = rights.get(&key) == Some(&wanted);
         let permit = granted.then(|| rights.remove(&key)).flatten();
         permit.ok_or_else(|| used(item, slot, self.slot.0.saturating_add(1)))

@@ -276,6 +276,8 @@ impl Clerk {
                     }
                 }
             };
+            // A stop, writes that failed and marks that are behind come before every request, whatever it is: they must
+            // take effect before anything more is signed.
             if let Some(doppelganger) = self.heard.take() {
                 self.stop(doppelganger);
             }
@@ -319,6 +321,7 @@ impl Clerk {
     }
 
     fn reserve(&mut self, slot: Slot) {
+        // Marks of the later slot are past the earlier one, whose duties are missed.
         let slot = self.retry.take().map_or(slot, |failed| failed.max(slot));
         let began = Instant::now();
         let reserved = self.store.reserve_slot(slot, (self.clock_ms)());

@@ -294,6 +294,7 @@ impl Sync {
 
     /// How many peers that are not new were asked in a slot.
     fn times_asked(&self, slot: Slot) -> u32 {
+        // A clock that is set back does not restart the count.
         let asked = self.asked_slot.filter(|(last, _)| *last >= slot);
         asked.map_or(0, |(_, times)| times)
     }
@@ -339,6 +340,7 @@ impl Sync {
     fn ask(&mut self, peer: Peer, asked: Asked, data: Vec<u8>) -> Question {
         let (name, due_ns) = match asked {
             Asked::Status { since_ns } => (STATUS, Some(since_ns.saturating_add(PATIENCE_NS))),
+            // The time is not known here. Its patience begins at the next look.
             Asked::Blocks => (BLOCKS_BY_RANGE, None),
         };
         let question = self.question(peer, name, data);
@@ -412,6 +414,7 @@ impl Sync {
             return (Answer::Nothing, None);
         };
         self.again = true;
+        // Assumed useless until it turns out otherwise below.
         let Some(chunks) = chunks else {
             return (Answer::Nothing, None);
         };
@@ -438,6 +441,7 @@ impl Sync {
                     self.forget_brought(peer);
                     return (Answer::Nothing, None);
                 }
+                // The last of these requests is for configured peers.
                 if !self.own.contains(&peer) && self.ranges() + 1 >= ANSWERS_MAX {
                     self.again = true;
                     return (Answer::Nothing, None);

@@ -287,9 +287,13 @@ impl Chain {
         if self.needs_folded(parent, &included) {
             return Err(Reject::Full);
         }
+        // Decided before there is room, since making room may drop the signer sets that this
+        // weighs.
         let node = self.decide(header, root, parent, included, seats)?;
         self.make_room(node.bytes, node.further)?;
         self.room.add(node.bytes, node.further);
+        // Not before it arrived, so that a withheld child makes no honest vote for its parent
+        // stale.
         let since = header.slot.max(self.latest.slot);
         let built_on = &mut self.nodes[parent].built_on;
         *built_on = Some(built_on.map_or(since, |before| before.min(since)));
@@ -413,6 +417,8 @@ impl Chain {
         let before = &self.nodes[parent];
         let (mut justified, mut finalised) = (before.justified, before.finalised);
         for (vote, sets) in &*included {
+            // A target at or before the final block changes nothing, so its votes need not be
+            // summed.
             let undecided = vote.target.slot > before.finalised.slot;
             if undecided && self.has_supermajority(parent, vote, sets, seats)? {
                 // Links in slot order; both checkpoints only move up.
@@ -425,6 +431,8 @@ impl Chain {
             }
         }
         let epoch_of = |slot: Slot| slot.epoch(self.epoch_slots).0;
+        // The parent is the last block before the epoch; also before the preceding one if that had
+        // no block.
         let epoch_roots = match epoch_of(header.slot) - epoch_of(before.header.slot) {
             0 => before.epoch_roots,
             1 => [before.root, before.epoch_roots[0]],
@@ -512,6 +520,8 @@ impl Chain {
         while let Some(i) = index {
             keep[i] = true;
             let node = &self.nodes[i];
+            // The last block at or before the horizon stays too: it is the head of votes of slots
+            // in the window that have no block.
             index = node.parent.filter(|_| node.header.slot > horizon);
         }
         // Parents come before their children, so one pass finds all descendants.

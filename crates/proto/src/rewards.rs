@@ -421,6 +421,7 @@ impl Ledger {
         let none = vec![0; self.increments.len()];
         let mut at = first;
         while at <= slot {
+            // A slot of which no block included any vote is closed too: all its validators are penalised.
             let flags = self.open.remove(&at).unwrap_or_else(|| none.clone());
             self.pay(&flags);
             at = at.next();

@@ -230,6 +230,8 @@ impl WireFormat {
 
     /// Total size of the fields with the same length in all votes or blocks.
     fn fixed_bytes(&self, kind: Kind) -> usize {
+        // Version and kind, then for a block its header and the lengths of entries and filler, for a vote its content
+        // and voter.
         let (around, signature) = match kind {
             Kind::Block => (2 + HEADER_BYTES + 4 + 4, self.duty_signature_bytes),
             _ => (2 + VOTE_BYTES + 4, self.signature_bytes),

@@ -105,7 +105,7 @@ pub struct AggregateJob {
 /// Combines verified aggregates into a collection, or pieces over one committee into a larger one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CombineJob {
-    /// `collect` or `merge`, for costs and metrics.
+    /// `aggregate` for united lists, `collect` or `merge`; for costs and metrics.
     pub op: Op,
     /// The epoch whose key table applies.
     pub epoch: Epoch,
@@ -320,6 +320,8 @@ impl Work {
                         validator: assignment
                             .members()
                             .get(position as usize)
+                            // There is no such validator, so a position without a member makes the
+                            // claim false.
                             .map_or(Validator(u32::MAX), |v| Validator(*v)),
                         role: Role::Vote,
                         slot: job.statement.slot,

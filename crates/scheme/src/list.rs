@@ -88,6 +88,8 @@ pub fn decide<'c, T: Sync>(
     proof_holds: impl Fn(&Statement, &Evidence) -> bool + Sync,
 ) -> Verdicts {
     let mut holds = vec![true; claims.len()];
+    // Signatures of all claims go into one list, which is cut into chunks whatever claims they belong to; `owners`
+    // has the claim of each.
     let (mut owners, mut signatures, mut proofs) = (Vec::new(), Vec::new(), Vec::new());
     for (number, claim) in claims.iter().enumerate() {
         match needed(number, claim) {

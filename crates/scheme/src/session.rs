@@ -63,8 +63,8 @@ impl SessionId {
     }
 }
 
-/// What a task concerns. Two tasks of the same role and group never wait at the same time: the newer one replaces the
-/// older.
+/// What a task concerns. A scheduler may let the newer of two waiting tasks of the same role and group replace the
+/// older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
     /// The slot.
@@ -182,6 +182,7 @@ pub fn classify(finish: &Finish, salvage_slots_max: u64, salvage_gain_votes_min:
         return Fate::Use;
     }
     let age = finish.now.0.saturating_sub(finish.slot.0);
+    // A result for the current slot is never too late.
     if age >= salvage_slots_max.max(1) {
         Fate::Drop(StaleReason::WindowClosed)
     } else if finish.conflicting {

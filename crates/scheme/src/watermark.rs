@@ -280,6 +280,7 @@ impl Watermark for MemoryWatermark {
                 next: mark.slot_next,
             });
         };
+        // Nothing changes before both checks have passed: a refused request uses up no slot.
         if let Some(guard) = item.guard {
             if guard.source.0 < mark.source_max || guard.target.0 < mark.target_max {
                 return Err(Refused::Surrounds {

@@ -82,6 +82,8 @@ impl Bisect {
             (false, false) => self.failed = true,
             // If the first half of a failed group is good, its bad input is in the second.
             (true, true) => self.group.start = self.middle(),
+            // Nothing is known any more of the second half, which is checked again later as
+            // undecided.
             (true, false) => self.group.end = self.middle(),
         }
         if self.failed && self.group.len() == 1 {
@@ -116,6 +118,7 @@ impl Bisect {
     /// of m decided inputs are bad, so that a group is good about half of the time.
     fn group_size(&self) -> usize {
         if self.bad.is_empty() {
+            // The first check found everything good; all is decided, and the next group is empty.
             return self.order.len();
         }
         let (f, m) = (self.bad.len() as u64, self.decided as u64);
@@ -123,6 +126,7 @@ impl Bisect {
         if 25 * (2 * f + 1) >= 19 * (m + 1) {
             return 1;
         }
+        // 2 ln 2 = 1.386.
         let ratio = 1386 * (m + 1) / (1000 * (2 * f + 1));
         1 << ratio.max(1).ilog2()
     }

@@ -80,6 +80,8 @@ impl Factor {
         let halvings = slot.saturating_sub(self.slot) / FORGET_SLOTS;
         self.mean = libm::scalbn(
             self.mean,
+            // The mean is a logarithm of u64 ratios, below 2^6: 1,100 halvings are below the least
+            // f64, 2^-1074.
             -i32::try_from(halvings).unwrap_or(i32::MAX).min(1100),
         );
         self
@@ -104,6 +106,9 @@ impl Factor {
         };
         let delta = residual.clamp(-std::f64::consts::LN_2, std::f64::consts::LN_2);
         self.mean += part * delta;
+        // The exponentially weighted variance with weight a = 0.2, (1 - a)(v + a d^2). With d^2 at
+        // most 9v it grows at most to 0.8 (1 + 1.8) = 2.24 times, so one outlier widens sigma by at
+        // most half.
         let square = (delta * delta).min(9.0 * self.variance);
         self.variance = (0.8 * (self.variance + 0.2 * square)).max(SIGMA_MIN * SIGMA_MIN);
         self.slot = slot;

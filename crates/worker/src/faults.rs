@@ -21,6 +21,7 @@ impl FaultFiles {
         fs::create_dir_all(&self.folder)?;
         let mut files = self.files()?;
         let mut kept: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        // Stops before the list is empty, since the new file alone is within both bounds.
         while files.len() >= self.files_max || kept.saturating_add(bytes) > self.bytes_max {
             let (oldest, bytes) = files.remove(0);
             fs::remove_file(oldest)?;

@@ -57,6 +57,8 @@ impl<T: Task> Bench<T> {
         };
         nice_thread(nice);
         let budget = plan.memory_budget_bytes / u64::from(plan.prove_lanes.max(1));
+        // The limit counts what is reserved, so the stacks of the pool are added in full, and three
+        // more for the main thread, the reader and the ticker.
         let stacks = (u64::from(threads) + 3).saturating_mul(STACK_BYTES as u64);
         let limits = crate::child::Limits {
             threads,
@@ -112,9 +114,11 @@ impl<T: Task> Bench<T> {
             report.usual = false;
             report.faults = 1;
             self.keep_fault(order);
+            // After a run on portable kernels a second one would repeat the same computation.
             if !order.portable && order.env.has_portable() {
                 let second = self.once(order, true);
                 report.cpu_ns += second.cpu_ns;
+                // If portable kernels fail too, the kernel is not to blame.
                 report.kernel_fault = matches!(second.ended, Ended::Done(_));
                 report.faults += u64::from(matches!(second.ended, Ended::Faulty));
                 report.ended = second.ended;
@@ -197,6 +201,7 @@ impl<T: Task> Bench<T> {
                 let ended = match answer {
                     Answer::Done(bytes) => match order.task.decode_output(&bytes) {
                         Ok(output) => Ended::Done(output),
+                        // The child decoded and verified these bytes before it sent them.
                         Err(_) => Ended::Faulty,
                     },
                     Answer::Invalid(bad) => Ended::Invalid {

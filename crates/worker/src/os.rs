@@ -80,6 +80,7 @@ pub(crate) fn limit_child(parent: u32, niceness: u8, data_bytes_max: u64) -> Res
         rustix::process::getppid().unwrap_or_else(rustix::process::getpid),
         niceness,
     );
+    // Compared only after the signal was requested: a parent that died before that would never cause it.
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     let named = NonZeroU32::new(parent).map(NonZeroU32::get);
     match now.and_then(|now| u32::try_from(now).ok()) == named {
@@ -102,5 +103,6 @@ pub(crate) fn resident_bytes() -> (u64, u64) {
 
 /// Resets the peak of [`resident_bytes`], if the system allows it.
 pub(crate) fn forget_peak() {
+    // 5 resets the peak of the resident size, proc(5).
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

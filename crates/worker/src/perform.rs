@@ -87,6 +87,7 @@ fn bad_inputs<T: Task>(
         return (!ctx.stopped()).then_some(bad);
     }
     ctx.checkpoint().ok()?;
+    // Usually all are good, and then nothing has to be prepared in another order.
     if task.check(env, &prepared, 0..inputs as usize) {
         return Some(Vec::new());
     }

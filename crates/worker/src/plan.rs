@@ -158,6 +158,8 @@ impl<T: Schedulable> Plan<T> {
         self.cut_to_memory(&request.work)?;
         let superseded = self.queue.same_group(&request);
         self.make_room(now, &request, superseded)?;
+        // Only after there is room: a request that is refused must not cost the job that it would
+        // replace.
         if let Some(job) = superseded {
             self.end_waiting(now, job, End::Superseded);
         }
@@ -170,6 +172,7 @@ impl<T: Schedulable> Plan<T> {
             since: now,
         };
         self.queue.insert(job, waiting);
+        // It may be late already.
         self.queue.expire_soft(now);
         Ok(job)
     }
@@ -234,6 +237,7 @@ impl<T: Schedulable> Plan<T> {
     pub fn next_deadline(&self, now: Time) -> Option<Time> {
         let running = self.lanes.iter().flatten();
         let stops = running
+            // A `hard` that has passed and been acted upon would otherwise be due for ever.
             .filter(|running| !running.stopping)
             .map(|running| running.hard);
         let opens = self.sessions.values().map(|session| session.open);
@@ -304,6 +308,7 @@ impl<T: Schedulable> Plan<T> {
         };
         let mut jobs = self.queue.len() - gone;
         let mut bytes = self.queue.bytes() - gone_bytes;
+        // Collected first, so that a request that is refused in the end has displaced nothing.
         let mut victims = Vec::new();
         let mut worst = self.queue.worst_first();
         loop {

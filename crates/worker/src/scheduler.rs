@@ -181,6 +181,8 @@ impl<T: Task> Scheduler<T> {
             return Err(SubmitError::Closing);
         }
         let max = self.config.outstanding_max();
+        // A ticket becomes one entry of `done`, so the sum counts what was accepted and not received, and the room
+        // reserved for `done` at the start suffices for every end.
         if self.tickets.len() + self.done.len() >= max {
             return Err(SubmitError::Undelivered { max });
         }
@@ -257,7 +259,9 @@ impl<T: Task> Scheduler<T> {
             task: start.work.task.clone(),
             env: self.env.clone(),
             isolated: start.work.isolated() && prove,
+            // A crash may be the kernel's fault, so no run after it uses the same kernel.
             portable: self.kernel_disabled || again.is_some_and(|stage| stage != Stage::First),
+            // Another order for each job: the factor is odd, so different jobs never share a seed.
             seed: self.config.seed ^ start.job.0.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             stop: Stop::default(),
             beats: Arc::default(),
@@ -292,6 +296,8 @@ impl<T: Task> Scheduler<T> {
     pub(crate) fn ended(&mut self, at: At, lane: usize, thread: u64, report: Report<T::Output>) {
         let post = &mut self.posts[lane];
         if post.thread != thread {
+            // Its job was given its end when the thread was abandoned. The thread leaves at its next turn, so it no
+            // longer counts as hung.
             self.abandoned = self.abandoned.saturating_sub(1);
             return;
         }
@@ -320,6 +326,7 @@ impl<T: Task> Scheduler<T> {
                 Ran::Astray { ran_ns }
             }
         };
+        // The plan knows nothing of reports: `run_ended` takes it when the plan returns the end of this run.
         self.report = Some((report, on.task));
         self.plan.ended(at.now, lane, ran);
         self.settle(at);
@@ -340,6 +347,7 @@ impl<T: Task> Scheduler<T> {
     /// Stops accepting jobs, cancels waiting ones and asks running ones to stop.
     pub(crate) fn close(&mut self, at: At) {
         self.closing = true;
+        // No `hard` is later: waiting jobs end as cancelled, running ones are asked to stop.
         self.plan.expire(Time::MAX);
         self.settle(at);
     }
@@ -350,6 +358,7 @@ impl<T: Task> Scheduler<T> {
             let thread = self.posts[lane].thread;
             if self.posts[lane].on.is_some() {
                 self.ended(at, lane, thread, Report::of(Ended::Stopped));
+                // If its thread returns after all, the report has an old number and is ignored.
                 self.posts[lane].thread += 1;
             }
         }
@@ -417,6 +426,7 @@ impl<T: Task> Scheduler<T> {
                 .map_or(0, |ticket| ticket.request.session.slot.0);
             let key = CostKey::new(&on.features, 0, 0);
             let permille = self.memory_permille(&on.features, slot);
+            // `said` already contains the learned factor, and what is learned is relative to the scheme's estimate.
             let actual = u128::from(peak_bytes) * u128::from(permille) / u128::from(said);
             let actual = u64::try_from(actual).unwrap_or(u64::MAX);
             self.memory.learn(key, 1000, actual, slot);

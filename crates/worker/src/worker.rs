@@ -218,6 +218,7 @@ impl<T: Task> Worker<T> {
         hall.scheduler.close(at);
         let (until, mut killed) = (Instant::now() + grace, false);
         loop {
+            // An idle lane sees that the scheduler is closed only when it is woken.
             shared.lanes.iter().for_each(Condvar::notify_all);
             let last = until + LAST_WORD;
             let left = match killed {
@@ -244,6 +245,7 @@ impl<T: Task> Worker<T> {
         shared.keeper.notify_all();
         shared.release(hall);
         let threads = std::mem::take(&mut *lock(&shared.threads));
+        // Otherwise joining could take as long as the job that does not stop.
         if all_back {
             for thread in threads.into_iter().flatten() {
                 // Its panics are caught; one that escaped has ended the thread.
@@ -280,6 +282,8 @@ impl<T: Task> Shared<T> {
         self.rouse(&mut hall);
         let at = self.at(&mut hall);
         let deadline = hall.scheduler.next_deadline(at);
+        // The keeper sleeps until the earliest deadline that it knew of, and need not wake for a
+        // later one.
         if deadline.is_some_and(|deadline| deadline < hall.keeper_until) {
             self.keeper.notify_one();
         }
@@ -298,6 +302,7 @@ impl<T: Task> Shared<T> {
         let fast = usize::from(self.config.plan.fast_lanes);
         for kind in [0..fast, fast..self.lanes.len()] {
             if let Some(lane) = kind.into_iter().find(|lane| hall.idle[*lane]) {
+                // Not left to the lane: until it has the lock, the next call must wake another one.
                 hall.idle[lane] = false;
                 self.lanes[lane].notify_one();
             }
@@ -319,6 +324,8 @@ impl<T: Task> Shared<T> {
             let bench = Bench::new(&shared.config, kind, at_work, stale_frames);
             shared.work(lane, thread, bench);
         })?;
+        // None if shutdown has taken the list. The scheduler is closed then, and the thread leaves
+        // by itself.
         if let Some(place) = lock(&self.threads).get_mut(lane) {
             *place = Some(handle);
         }
@@ -332,6 +339,8 @@ impl<T: Task> Shared<T> {
             hall.idle[lane] = false;
             let at = self.at(&mut hall);
             let turn = hall.scheduler.next(at, lane, thread);
+            // Looking for a job ends those that have lost their value. The receiver must hear of
+            // them before the lane sleeps, and must not be called under the lock.
             if matches!(turn, Turn::Wait) && !hall.scheduler.take_news() {
                 hall.idle[lane] = true;
                 let waited = self.lanes[lane].wait(hall);
@@ -364,6 +373,8 @@ impl<T: Task> Shared<T> {
     /// The keeper's thread: handles deadlines and unresponsive lanes.
     fn keep(self: Arc<Self>) {
         let hang_after = Duration::from_millis(self.config.hang_after_ms);
+        // A hang is noticed at most a quarter of its limit late (5 ms if the limit is shorter than
+        // 20 ms).
         let tick = (hang_after / 4).clamp(TICK_MIN, TICK_MAX);
         let mut hall = self.lock();
         while !hall.over {
@@ -384,6 +395,8 @@ impl<T: Task> Shared<T> {
             let until = deadline.map(|deadline| Duration::from_nanos(deadline.since_ns(at.now)));
             let wait = until.map_or(tick, |until| until.min(tick));
             hall.keeper_until = at.now.saturating_add_ns(wait.as_nanos() as u64);
+            // It may have been set while the lock was released above; its notification would then
+            // be missed.
             if !hall.over {
                 let waited = self.keeper.wait_timeout(hall, wait);
                 hall = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -395,9 +408,11 @@ impl<T: Task> Shared<T> {
     /// hangs in this process.
     fn end_hung(self: Arc<Self>, hung: &Hung<T>) {
         if !self.kill_child_of(hung) && hung.hangs {
+            // Before taking the lock, because it hashes the whole task.
             let name = name_of(&*hung.task);
             let mut hall = self.lock();
             let at = self.at(&mut hall);
+            // The handle below must then stay, since shutdown joins this thread.
             if !hall.scheduler.still_runs(hung) {
                 return;
             }

@@ -50,6 +50,8 @@ impl<'a> Receiver<'a> {
     fn new(node: &'a Summary) -> Self {
         let mut slots: Vec<u64> = node.arrivals.iter().map(|one| one.slot).collect();
         slots.sort_unstable();
+        // A full memory has dropped its oldest arrivals, and of the oldest slot left it may have kept
+        // only a part.
         let forgotten = slots.len().checked_sub(Arrival::REMEMBERED_MAX);
         let whole = forgotten.map_or(0, |at| slots[at] + 1);
         Receiver {

@@ -119,6 +119,7 @@ pub(super) fn draw(
     if kinds.contains(&Kind::Partition) && nodes < 2 {
         return Err(anyhow!("--faults partition: {nodes} node, must be at least 2").into());
     }
+    // One more, as a fault begins within a slot and thus ends within one.
     let least = wanted.longest() + SETTLE_SLOTS + 1;
     if every_slots < least {
         let slots = wanted.partition_slots;

@@ -173,6 +173,7 @@ fn yield_to_nodes() {
 fn run(target: &Target, lie: Lie, stop: &AtomicBool) -> Sent {
     yield_to_nodes();
     let runtime = tokio::runtime::Builder::new_current_thread();
+    // The braces move the builder into a temporary, which can be borrowed mutably.
     let Ok(runtime) = { runtime }.enable_all().build() else {
         return Sent::default();
     };
@@ -276,6 +277,7 @@ impl Forger {
     }
 
     fn see(&mut self, handle: &Handle, message: &Message, format: &WireFormat) {
+        // It only looks for honest votes and relays none.
         let _ = handle.verdict(message.token, Verdict::Ignore);
         let Ok(honest) = VoteMsg::decode(&message.data, format) else {
             return;
@@ -458,6 +460,7 @@ impl Cost {
     /// Returns an error if memory exceeded its bound or did not come back down, or if honest votes were
     /// lost.
     pub(super) fn check(&self) -> Result<()> {
+        // Only the first node was flooded, so the others show what a node needs without a flood.
         let idle = self.nodes.iter().map(|node| node.after[1]).min();
         let after = idle.unwrap_or(0) / 100 * AFTER_PERCENT;
         for node in &self.nodes {

@@ -128,6 +128,7 @@ pub(super) fn adopt(folder: &Path, network: &NetworkFile) -> Result<Vec<Member>>
             return Err(anyhow!("{home}: has run before, its `data` must not be there").into());
         }
         let api_port = node.api_port.unwrap_or(free);
+        // Only an attempt: the listener is dropped at once, and the node opens its own.
         if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, api_port)) {
             let what = format!("nodes.yaml: {name} has the api_port {api_port}: {error}");
             return Err(anyhow!("{what}; `alphorn genesis --api-port` writes others").into());
@@ -143,6 +144,7 @@ fn free_ports(count: usize) -> Result<Vec<(u16, u16)>> {
     let any = (Ipv4Addr::LOCALHOST, 0);
     let open = || Ok((UdpSocket::bind(any)?, TcpListener::bind(any)?));
     let sockets = (0..count).map(|_| open());
+    // All stay open until every port is known, so that the system assigns none of them twice.
     let sockets: Vec<(UdpSocket, TcpListener)> = sockets.collect::<std::io::Result<_>>()?;
     let ports = sockets
         .iter()

@@ -266,6 +266,7 @@ impl Plan {
     fn cut(&mut self) {
         let since = SystemTime::now().duration_since(self.at(0));
         let since_ms = since.map_or(0, |since| since.as_millis() as u64);
+        // A slot is judged `tail` slots later, and the warm-up is not counted.
         let begun = since_ms / self.timing.slot_ms();
         let judged = begun.saturating_sub(self.tail + self.warmup);
         self.slots = judged.min(self.slots);

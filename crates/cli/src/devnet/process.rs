@@ -267,6 +267,7 @@ impl Process {
     }
 
     fn kill(&mut self) -> Result<()> {
+        // A killed process writes no last summary, so its figures are read before.
         let summary = self.running_summary()?;
         self.end_life(summary);
         self.child.kill()?;
@@ -534,6 +535,8 @@ impl Running {
     /// Ends all nodes, and reads their final reports.
     pub(super) fn end(mut self) -> Result<Told> {
         for process in &mut self.processes {
+            // The end of its standard input asks a node to end (`--exit-on-stdin-eof`). All are asked
+            // before any is waited for, so that none runs on without its peers.
             drop(process.child.stdin.take());
         }
         let mut told = Told {

@@ -102,6 +102,7 @@ struct Lives {
 impl Lives {
     fn see(&mut self, summary: &Summary) {
         let counts = summary.all_duties();
+        // A restarted node counts from zero again.
         if counts.due < self.present.due {
             self.past.add(&self.present);
         }

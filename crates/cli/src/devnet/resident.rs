@@ -34,6 +34,7 @@ impl Resident {
 /// # Errors
 /// If a node ends.
 pub(super) fn watch_until(running: &mut Running, at: SystemTime) -> Result<Vec<Resident>> {
+    // No node is restarted meanwhile, as a flood excludes faults.
     let pids = running.pids();
     let mut samples = vec![Vec::new(); pids.len()];
     while SystemTime::now() < at && !running.is_interrupted() {

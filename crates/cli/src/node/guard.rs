@@ -71,6 +71,7 @@ pub(super) fn data_folder(path: &Path) -> Result<()> {
 pub(super) fn check_can_write(data_dir: &Path) -> Result<()> {
     let mut folders = data_dir.ancestors();
     let there = folders.find(|folder| folder.symlink_metadata().is_ok());
+    // A relative path has the empty path as its last ancestor, which the system does not find.
     check_place("--data-dir", data_dir, there.unwrap_or(Path::new(".")))
 }
 

@@ -69,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 if votes.len() % 2 != 0 {
                     return Err(format!("{} keys, two for each validator", votes.len()));
                 }
+                // The node sends all vote keys and then all duty keys.
                 let duties = votes.split_off(votes.len() / 2);
                 let registry = alphorn_xmss::Registry::new(votes, duties);
                 make_circuits(args.layers);

@@ -109,6 +109,7 @@ impl File {
                     step: 1,
                 },
             };
+            // Cannot overflow, as the sum of all counts was checked above.
             first += own;
             let spec = node.spec(hosts, usize::from(api_port) + specs.len());
             specs.push(spec.with_context(|| node.name.clone())?);

@@ -58,12 +58,15 @@ fn seconds(question: &Question<'_>, hosted: u32) -> Result<Vec<f64>> {
     for level in 1..=top {
         let count = layout.units(level).count() as f64;
         let publishers = f64::from(horn.level(level).publishers);
+        // The expected number of units of which at least one publisher is hosted here: each of them is one
+        // with probability `part`. Their evidence is made once, while each publisher signs its own.
         let served = count * (1.0 - (1.0 - part).powf(publishers));
         let (len, parts) = (validators / count, below_count / count);
         let made = match level {
             1 => cost(Op::Aggregate, len, 0.0),
             _ => cost(Op::Collect, parts, len),
         };
+        // Each part arrives from every one of its publishers.
         let inputs = served * parts * below_publishers;
         let verified = match level {
             1 => cost(Op::VerifyVotes, inputs, 0.0),

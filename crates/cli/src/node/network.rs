@@ -62,6 +62,7 @@ impl NetworkOptions {
     pub(crate) fn timing(&self) -> Result<Timing> {
         let slow = self.scheme == "xmss";
         let default = if slow { Timing::SLOW } else { Timing::LEAN };
+        // Levels above the cells. The default slots have phases for one of them.
         let levels = self.fan_out.as_ref().map_or(1, |FanOut(units)| units.len());
         match self.preset {
             Some(preset) => Ok(preset),

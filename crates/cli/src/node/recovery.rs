@@ -174,6 +174,7 @@ fn digest(text: &str) -> Result<[u8; 32]> {
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    // One byte more than a checkpoint may have, so that a longer file is rejected for its length.
     let limit = ANCHOR_BYTES_MAX as u64 + 1;
     File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -195,6 +196,7 @@ fn fetch(rest: &str) -> anyhow::Result<Vec<u8>> {
         address,
         &request,
         PATIENCE,
+        // The head of the answer counts as well.
         ANCHOR_BYTES_MAX as u64 + (64 << 10),
     )
 }

@@ -89,6 +89,7 @@ impl Settings {
                 continue;
             };
             let id = option.get_id().as_str();
+            // Removed even where it is overridden: what is left at the end is unknown.
             let from_file = file.remove(name);
             let (value, origin) = if written(id) {
                 (text(id), Origin::CommandLine)

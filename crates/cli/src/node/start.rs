@@ -160,6 +160,7 @@ async fn live(
         resident_bytes: memory::resident_bytes(),
     };
     let memory = memory::bound(&parts.env, &sources);
+    // Set last, as the bound follows from the other limits.
     net_config.limits.process_bytes_max = process_bytes_max(memory.values());
     let record = record(&net_config, own, now.now_ms)?;
     let (net, events) = alphorn_net::start(net_config).map_err(in_use)?;
@@ -381,6 +382,7 @@ fn settings(
     behind: BTreeMap<Validator, Slot>,
 ) -> Settings {
     let started = (!now.before_genesis).then_some(now.slot);
+    // The slot of the start does not count, as only its rest is heard.
     let heard = started.map(|slot| Slot(slot.0.saturating_add(1 + args.doppelganger_slots)));
     Settings {
         first_slot: first_slot.max(heard.unwrap_or(Slot(0))),
@@ -586,6 +588,7 @@ fn ready(
 /// Writes a file that is readable only by its owner, from the first byte on.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || -> std::io::Result<()> {
+        // On Unix it is created with mode 0600, and the name keeps that mode.
         let mut file = tempfile::NamedTempFile::new_in(folder_of(path))
             .map_err(|error| not_beside(path, &error))?;
         file.as_file_mut().write_all(bytes)?;

@@ -113,6 +113,8 @@ impl Config {
             range!(limits.requests_max, 1, 4096),
             range!(limits.request_timeout_ms, 100, 600_000),
             range!(limits.responses_bytes_max, largest, 1_u64 << 36),
+            // A bucket holds one second of its rate, and a piece of `WRITE_BYTES` must fit, or it
+            // would wait for ever.
             range!(limits.serve_bytes_per_s_max, 64 * KIB, 1_u64 << 40),
             range!(limits.serve_all_bytes_per_s_max, to_one, 1_u64 << 40),
             range!(limits.frames_per_s_max, 1, 1 << 20),

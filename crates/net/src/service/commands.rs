@@ -152,6 +152,7 @@ impl Service {
 
     fn ban(&mut self, id: PeerId) {
         let gossip = &mut self.swarm.behaviour_mut().gossip;
+        // Before the connection closes, so that the next name in the peer slot starts on probation.
         gossip.judged(&id, Verdict::Reject);
         let time = Duration::from_millis(self.shared.config.limits.ban_ms);
         let freed = self.scores.ban(id, Instant::now() + time);

@@ -124,6 +124,7 @@ impl Service {
 
     fn on_closed(&mut self, id: PeerId, connection: ConnectionId) {
         let current = self.peers.get(&id).map(|connected| connected.connection);
+        // A connection that was closed without having been reported.
         if current != Some(connection) {
             return;
         }

@@ -76,6 +76,7 @@ impl<C: Coding> Asked<C> {
         };
         let slot = Slot(subject.slot);
         let mut message = [0; 32];
+        // The job's number, so that no two jobs have a group in common.
         message[..8].copy_from_slice(&job.0.to_le_bytes());
         let clock = &cast.clock;
         let phase = clock

@@ -72,6 +72,7 @@ pub(super) struct Own {
 
 impl Own {
     pub(super) fn new(settings: Settings) -> Self {
+        // In the slot of the start, an earlier run may have signed.
         let started = settings.started.map_or(Slot(0), Slot::next);
         Own {
             used: settings.used,
@@ -186,6 +187,7 @@ impl Own {
     pub(super) fn contradiction(&self, pair: &Evidence, horn: &Horn) -> Seen {
         let format = horn.format();
         let data = &pair.second;
+        // The kinds of messages have different tags, so at most one of these attempts succeeds.
         let author = Header::peek(data, format).map(|header| (header.proposer, header.slot));
         let author = author.or_else(|_| {
             let head = Aggregate::peek(data, format);

@@ -238,6 +238,7 @@ fn put_outcome(w: &mut Writer, outcome: &Outcome<Product>) -> Option<()> {
         }
         Outcome::Refused(reason) => {
             w.u8(2);
+            // Cut between characters, since it is read as text again.
             let mut ends = (0..=reason.len().min(REASON_BYTES_MAX)).rev();
             let end = ends.find(|end| reason.is_char_boundary(*end)).unwrap_or(0);
             w.bytes_u32_prefixed(&reason.as_bytes()[..end]);
@@ -313,6 +314,7 @@ fn product(r: &mut Reader<'_>) -> Result<Product, EntryError> {
 }
 
 fn put_signatures(w: &mut Writer, all: &Signatures) -> Option<()> {
+    // Without signatures any length will do, except 0, which the reader rejects.
     let each = all.iter().next().map_or(1, <[u8]>::len);
     w.u32(u32::try_from(each).ok()?);
     w.u32(u32::try_from(all.len() * each).ok()?);

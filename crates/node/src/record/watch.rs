@@ -206,6 +206,7 @@ impl Host for Watch<'_> {
     }
 
     fn judged(&mut self, judged: Judged) {
+        // The text has every field, also one that is added later.
         self.note(9, |w| w.bytes(format!("{judged:?}").as_bytes()));
         if let Some(host) = &mut self.host {
             host.judged(judged);

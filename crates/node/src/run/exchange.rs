@@ -100,6 +100,7 @@ impl<C: Source> Node<C> {
             },
             _ => None,
         };
+        // Not what this version sends, but no reason to blame the peer.
         let Some(wanted) = wanted else {
             return respond(&net, channel, Err(CODE_BUSY));
         };

@@ -27,6 +27,7 @@ impl<C: Source> Node<C> {
             self.voices.forget();
             self.sync.ask_all();
         }
+        // The running time, since lanes advance what they are given, while `now` may stand still.
         self.ports.lanes.keep_time(self.clock.running_now());
         let ms = now.as_nanos() / 1_000_000;
         self.clock_ms.store(ms, Ordering::Relaxed);
@@ -44,6 +45,7 @@ impl<C: Source> Node<C> {
         };
         if took_ns <= ANSWER_NS_MAX {
             let theirs = status.time_ms.saturating_mul(1_000_000);
+            // The peer read its clock half a round trip ago.
             let theirs = theirs.saturating_add(took_ns / 2);
             let clock_ns = ahead(theirs, now.as_nanos());
             let slot_ns = i64::try_from(self.slots.slot_ns()).unwrap_or(i64::MAX);

@@ -80,6 +80,7 @@ impl SafetyStore {
             set_aside(path).map_err(|error| storage("setting aside", error))?;
         }
         let opening = Opening {
+            // Otherwise an empty file would allow the first slots of the network to be signed.
             before_genesis: false,
             ..opening
         };

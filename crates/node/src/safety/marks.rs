@@ -179,6 +179,7 @@ impl Marks {
     pub(super) fn stop(&self, stopped: Option<(u32, u64)>) -> Result<(), SafetyError> {
         self.commit(|txn, _| {
             let mut meta = txn.open_table(META)?;
+            // One above its index: 0, as which a missing entry is read, means none.
             let validator = stopped.map_or(0, |(validator, _)| u64::from(validator) + 1);
             meta.insert("stopped_validator", validator)?;
             meta.insert("stopped_slot", stopped.map_or(0, |(_, slot)| slot))?;

@@ -237,6 +237,7 @@ impl Ballots {
         if self.electorates.len() >= ELECTORATES_MAX {
             let own = self.own.and_then(|own| self.find(&own));
             let others = self.electorates.iter().zip(0..);
+            // The electorate with the own vote is never displaced.
             let others = others.filter(|(one, _)| own.is_none_or(|own| !one.has(own)));
             let (weight, lightest) = others.map(|(one, i)| (one.weight(), i)).min()?;
             let is_own = self.own.as_ref() == Some(vote);

@@ -68,6 +68,7 @@ impl Chain {
             }
         }
         self.retain(&keep);
+        // With less than a quarter of the room free this would soon be repeated, each time over all blocks.
         if 4 * self.nodes.len() > 3 * self.room.blocks_max {
             self.cut();
         }

@@ -263,6 +263,7 @@ impl Chain {
         // Children come after their parents. Going from the back, each subtree is complete before
         // it is added to its parent and compared with its siblings.
         let mut best: Vec<Option<usize>> = vec![None; nodes.len()];
+        // Branches that do not descend from the start are added up as well, but never reach it.
         for index in (1..nodes.len()).rev() {
             let parent = nodes[index].parent.and_then(|i| i.checked_sub(start));
             let Some(parent) = parent.filter(|_| counts(&nodes[index].root)) else {

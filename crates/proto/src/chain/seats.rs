@@ -87,6 +87,7 @@ impl Seats {
         let known = self.parts.iter().position(|part| part.ballot == ballot);
         let Some(index) = known else {
             let displaced = self.make_room(scale, ballot, signers, own)?;
+            // Before they are in `voted`, which would make every first vote a second one.
             self.mark(scale, signers);
             let all = signers.count_ones() as u32;
             let counted = scale.weigh(signers, self.twice.as_deref());
@@ -106,10 +107,12 @@ impl Seats {
         if fresh.none() {
             return Ok((0, None));
         }
+        // Only the fresh ones: the others were seen to cast this same vote.
         self.mark(scale, &fresh);
         let part = &mut self.parts[index];
         part.signers = scale.supports.union(&before, signers);
         part.all = part.signers.count_ones() as u32;
+        // `latest` follows: the caller reweighs the committee after each vote (`expire`).
         part.counted = scale.weigh(&part.signers, self.twice.as_deref());
         self.voted = scale.supports.union(&self.voted, signers);
         Ok((fresh.count_ones() as u32, None))
@@ -134,6 +137,8 @@ impl Seats {
         match lightest.filter(|&i| self.parts[i].counted < weight) {
             Some(lightest) => {
                 let part = self.parts.swap_remove(lightest);
+                // From now on its voters have not voted, so that another vote of theirs is not
+                // their second.
                 let mut only = Bitfield::clone(&part.signers);
                 if let Some(twice) = &self.twice {
                     only.subtract(twice);
@@ -195,6 +200,8 @@ impl Seats {
         for part in &mut self.parts {
             let signers = part.signers.words();
             for (i, word) in &mut rest {
+                // Without those that voted twice, a position is in at most one part: what is hit is
+                // done with.
                 let hit = *word & signers[*i];
                 if hit != 0 {
                     *word ^= hit;

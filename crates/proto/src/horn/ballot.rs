@@ -171,7 +171,9 @@ impl Ballots {
         }
         let index = self.index(ballot).map(usize::from);
         let known = index.map_or(0, |index| self.weight(index));
+        // An untracked ballot would get the next index, which loses every tie.
         let index = index.unwrap_or(self.tracked.len());
+        // The new weight is computed only if what is known does not decide.
         self.counts_with(index, known) || self.counts_with(index, known.max(weight()))
     }
 

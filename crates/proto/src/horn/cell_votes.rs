@@ -79,6 +79,7 @@ impl CellVotes {
     /// The first votes available for aggregates, with their messages.
     pub(super) fn messages(&self) -> impl Iterator<Item = (FirstVote, &Bytes)> {
         let messages = self.messages.iter().filter(|_| !self.is_over);
+        // Until it is over, both lists have the same positions.
         let firsts = self.firsts.iter().copied().zip(messages);
         firsts.map(|(first, (_, message))| (first, message))
     }

@@ -324,6 +324,7 @@ impl Config {
                 Selection::Rank
             },
             multiplicity_max: match overlap {
+                // A quorum of witnesses needs three picks of a cell.
                 Overlap::Counted { max } if max >= 3 && top > 1 => 3,
                 _ => 1,
             },

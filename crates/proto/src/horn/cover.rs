@@ -283,6 +283,8 @@ fn seen_by_half(candidates: &[Candidate<'_>], positions: usize) -> Bitfield {
 
 /// The lanes whose count is at least `least`.
 fn at_least(count: &[u64; COUNT_BITS], least: usize) -> u64 {
+    // From the highest bit down: in `equal` are the lanes whose bits so far are those of `least`, in
+    // `above` those that are already greater.
     let (mut above, mut equal) = (0, u64::MAX);
     for (j, &bit) in count.iter().enumerate().rev() {
         if least >> j & 1 == 1 {

@@ -199,6 +199,7 @@ impl Epochs {
             return None;
         }
         self.in_force.remove(&epoch);
+        // Before the new table is named, so that their positions are free.
         while self.in_force.len() >= EPOCHS_MAX {
             self.in_force.pop_first();
         }
@@ -319,6 +320,7 @@ impl Epochs {
         if !matches!(present.stage, Stage::Assigning) {
             return None;
         }
+        // A key table is named after the epoch of its assignment (`PrepareJob`).
         let assignment = match asked.table == asked.epoch {
             true => assignment,
             false => {
@@ -401,6 +403,7 @@ impl Horn {
             };
             if let Some(asked) = self.epochs.begin(epoch, mix, replace) {
                 self.draw_committees(asked, class);
+            // If the epoch is in force under this very mix, nothing below happens.
             } else if !replace && !self.epochs.go_over(epoch, &mix) {
                 self.prepare_branch(epoch, mix, None);
             }

@@ -95,6 +95,7 @@ impl<M: Waits> FairQueue<M> {
             items: own.items + 1,
             bytes: own.bytes + bytes,
         });
+        // Strictly more: peers with equal shares would displace each other in turn.
         let gives_way = peer.is_none() || count(load) > with_it;
         let newest = || {
             let mut waiting = waiting.iter();

@@ -105,6 +105,7 @@ impl Fetch {
         };
         let failed = |peer: &&Peer| self.failed.get(peer).copied().unwrap_or(0);
         if !missing.peers.iter().any(|peer| peers.contains(peer)) {
+            // One guess at a time: these peers never claimed to have the block.
             let is_guessing = self.open.values().any(|open| open.is_guess);
             let others = peers.iter().filter(may).filter(|_| !is_guessing);
             return others.min_by_key(failed).copied();

@@ -245,6 +245,7 @@ impl Verified {
         if self.count > VERIFIED_MAX
             && let Some(mut oldest) = self.by_slot.first_entry()
         {
+            // Any of that slot will do.
             oldest.get_mut().remove(0);
             self.count -= 1;
             if oldest.get().is_empty() {
@@ -502,6 +503,7 @@ fn admit_ballot(lent: &mut Lent<'_>, vote: &Vote) -> Result<Arc<Ballot>, Refusal
 
 /// The reject reason for claim number `claim` of a sender.
 fn reason_of(selection: Selection, claim: usize) -> Reject {
+    // Without a lottery there is no ticket, and the first claim is the envelope.
     match claim.saturating_add(usize::from(selection == Selection::Rank)) {
         0 => Reject::BadSelection,
         _ => Reject::BadEnvelope,

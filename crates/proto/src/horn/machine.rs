@@ -224,6 +224,7 @@ impl Horn {
         let before = self.slots.remove(&slot);
         self.close_roles(slot);
         if let (Some(before), Some(state)) = (before, self.ensure_slot(slot)) {
+            // The proposer of a slot does not depend on its committees.
             state.block = before.block;
             state.false_blocks = before.false_blocks;
         }
@@ -262,6 +263,7 @@ impl Horn {
             self.fx.counters.phases_missed +=
                 (slot.0 - 1 - boundary.slot.0) * self.config.timing.offsets_ms().len() as u64;
             boundary = Boundary {
+                // Its messages are still accepted.
                 slot: slot.saturating_sub(1),
                 phase: Phase::Propose,
             };
@@ -316,16 +318,20 @@ impl Horn {
                 slot: boundary.slot,
             });
         }
+        // Again before the vote: the block of the slot may have moved the head to a branch with other
+        // committees.
         if boundary.phase <= Phase::Vote {
             self.prepare_epochs();
         }
         let present = self.clock.phase_at(self.now);
+        // The last phase has no duty that could come late: it only drops votes that aggregates prove.
         if present == Some(boundary) || boundary.phase == Phase::Decide {
             self.run_phase(boundary);
         } else {
             self.fx.counters.phases_missed += 1;
         }
         match boundary.phase {
+            // Only now: the votes above are cast on the view as it was when it froze.
             Phase::Vote => self.chain.thaw(),
             Phase::Decide => self.chain.freeze(),
             _ => {}
@@ -503,6 +509,7 @@ impl Protocol for Horn {
 
     fn next_deadline(&self) -> Option<Time> {
         let Some(boundary) = self.boundary else {
+            // Which phase comes first follows from the time of the first input, so that is due at once.
             return Some(Time::ZERO);
         };
         if self.gate.is_due() {

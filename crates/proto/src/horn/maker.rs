@@ -380,6 +380,7 @@ impl Maker {
                 let due = shared.config.turn(start, &member.serving);
                 if due > shared.now {
                     self.timers.insert((due, Timer::Turn(slot, unit)));
+                    // They are sorted by rank, so none after it is due either.
                     break;
                 }
                 // Done even if it is held back: accepted evidence only grows, so it would not add more
@@ -398,6 +399,7 @@ impl Maker {
                     evidence: evidence.clone(),
                     envelope: Bytes::from([]),
                 });
+                // The next one is judged by what it adds once this one is accepted.
                 if shared.config.level(self.level).publish == Publish::Staged {
                     break;
                 }
@@ -478,6 +480,7 @@ impl Role for Maker {
 
 /// Starts the job of a plan, if there are inputs and the evidence would add enough.
 fn start_plan(shared: &mut Shared<'_>, state: &SlotState, unit: Unit, plan: &mut Plan) {
+    // Unless a job starts below.
     plan.stage = Stage::Failed;
     let without = plan.without.as_deref().unwrap_or_default();
     let draft = match unit.level {
@@ -514,7 +517,8 @@ fn sign(
         guard: None,
     };
     let items: Vec<SignItem> = aggregates.iter().map(item).collect();
-    // Jobs of one group replace each other, so the group is named after what it signs.
+    // A driver may let a newer job of a group replace one that waits, so the group is named after
+    // what it signs.
     let message = items[0].message;
     let work = Work::Sign(SignJob::new(state.slot, items));
     let task = Task::Sign(aggregates);
@@ -554,8 +558,8 @@ fn spawn(
 
 /// A number unique among all units of a committee, at any level. For a cell it is the subcommittee's.
 fn number(config: &Config, unit: Unit) -> u16 {
-    // The worker replaces a waiting job by a newer one of its group, so a cell and a group of cells must
-    // not share a number.
+    // A driver may let a newer job of a group replace one that waits, so a cell and a group of cells
+    // must not share a number.
     let below = (1..unit.level).map(|level| config.layout.units_of_committee(level));
     below.sum::<u16>() + unit.index
 }
@@ -580,6 +584,7 @@ fn adds_enough(
     let all = Bitfield::ones(signers.len());
     let least = (committees.weigh(unit, &all) * u64::from(level.stage_gain_ppm))
         .div_ceil(u64::from(PPM))
+        // Even where any gain will do, there must be one.
         .max(1);
     committees.weigh_gain(unit, signers, &best.evidence.support.signers()) >= least
 }

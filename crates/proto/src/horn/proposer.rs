@@ -72,6 +72,8 @@ impl Proposer {
     }
 
     fn keep(&mut self, shared: &mut Shared<'_>, claimed: Arc<Claimed>) {
+        // Against an empty set, as what a chain has credited depends on the block that a proposal builds
+        // on.
         let nobody = Bitfield::new(claimed.signers.len());
         let weight = shared.gain(&claimed.entry, &nobody);
         let kept = Kept { claimed, weight };

@@ -44,6 +44,7 @@ impl Ranks {
         if *count != target {
             (*count, *order) = (target, ranked());
         }
+        // Before old slots are dropped, as this one may be the oldest.
         let order = order.clone();
         while slots.len() > SLOTS_MAX {
             slots.pop_first();

@@ -160,6 +160,7 @@ impl Horn {
             let voter = &self.roles.voter;
             for committee in self.committees(committee) {
                 if let Some(state) = self.slots.get_mut(&slot) {
+                    // Noted before the makers look: they wait while it is set.
                     let is_making = !voter.is_settled(slot, committee);
                     state.making[usize::from(committee)][0] = is_making;
                 }

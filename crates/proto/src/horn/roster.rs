@@ -172,6 +172,8 @@ impl Roster {
         let (Some(state), Some(of)) = (state, self.slots.get_mut(&draw.slot)) else {
             return;
         };
+        // It was counted: a slot restarts under other committees only while none of its draws is running
+        // (`Horn::follow_branch`).
         of.draws -= 1;
         let mut serving = Vec::new();
         for (validator, proof) in draw.validators.into_iter().zip(proofs) {

@@ -143,6 +143,7 @@ impl Shuffle {
         if pairs == 0 {
             return;
         }
+        // In a part of odd length the last position of `front` is its own mirror image and stays.
         let (front, back) = part.split_at_mut(part.len() - pairs);
         // Positions start + len − pairs .. start + len own the bits of this part.
         let first = start + front.len();

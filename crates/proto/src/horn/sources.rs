@@ -53,6 +53,7 @@ impl Sources {
 
     /// Whether two tables of one node agree on the same slots.
     pub fn is_same(&self, other: &Sources) -> bool {
+        // Proposers need no comparison, since they follow from the slot.
         let same = |(a, b): (&SlotSources, &SlotSources)| match (&a.committees, &b.committees) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
             (None, None) => true,

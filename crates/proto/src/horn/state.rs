@@ -172,6 +172,7 @@ impl SlotState {
     /// Whether the slot has not gone beyond the proposal, and no message or job uses its committees.
     pub(super) fn is_untouched(&self) -> bool {
         let waits = self.votes_seen > 0 || self.has_aggregates || self.own.is_some();
+        // None, before any phase, is less than every phase.
         self.phase <= Some(Phase::Propose) && !waits
     }
 

@@ -219,6 +219,8 @@ impl Store {
             |one| one.data == *data,
             || received.clone(),
         );
+        // Stored under a second key, the address of the bytes, so that holders of the same allocation
+        // need no hash of it.
         let same = |one: &Received<M>| Arc::ptr_eq(&one.data, &by_bytes.data);
         known.intern(place(&by_bytes.data), same, || by_bytes.clone())
     }

@@ -237,6 +237,7 @@ impl Body {
         references: References<'_>,
     ) -> Result<Self, DecodeError> {
         let count = reader.u32()?;
+        // `index` rejects the bound itself, but a full block is valid.
         index("entries", u64::from(count), BLOCK_ENTRIES_MAX as u64 + 1)?;
         // Grows with the entries actually read: a count alone reserves nothing.
         let mut entries = Vec::new();

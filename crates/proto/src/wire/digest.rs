@@ -123,6 +123,7 @@ fn content_digest(
     let support = support_code::encode(&evidence.support, Coding::Raw, None);
     let evidence_len = u32::try_from(evidence.bytes.len()).expect("evidence has at most 16 MiB");
     let prefix = evidence_len.to_le_bytes();
+    // As on the wire: a length that the scheme fixes is not written.
     let prefix = match length {
         EvidenceLength::Fixed(_) => &[][..],
         EvidenceLength::Max(_) => &prefix,

@@ -125,6 +125,7 @@ impl VoteMsg {
     ///
     /// If there are fewer bytes than a signature has.
     pub(crate) fn signature_of(bytes: &Bytes, format: &WireFormat) -> Tail {
+        // It is the last field of the message.
         Tail::new(bytes.clone(), format.signature_bytes)
     }
 

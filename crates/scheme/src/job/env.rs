@@ -135,6 +135,8 @@ impl Env {
         let Some(place) = branch_place(epoch) else {
             self.keys.insert(epoch, keys);
             while self.keys.range(..BRANCH_EPOCH).count() > EPOCHS_MAX {
+                // The smallest name is that of an epoch, since those of branches are above all
+                // epochs.
                 self.keys.pop_first();
             }
             return;

@@ -147,6 +147,7 @@ impl Task for Work {
         let cost = env.held.cost(op, n, m);
         Features {
             kind: op.kind(),
+            // The binary logarithm of the size, rounded up.
             class: n.max(1).next_power_of_two().trailing_zeros() as u8,
             inputs: u32::try_from(n).unwrap_or(u32::MAX),
             prior_ns: cost.ns,
@@ -252,8 +253,11 @@ impl Task for Work {
         let bad = env.held.locate(&prepared.keys, &prepared.claims, ctx)?;
         let mut inputs: Vec<usize> = bad
             .into_iter()
+            // The last input that starts at or before the claim; one without claims shares its
+            // bound with the next.
             .map(|claim| prepared.bounds.partition_point(|bound| *bound <= claim) - 1)
             .collect();
+        // Claims ascend, so those of one input are adjacent.
         inputs.dedup();
         Some(inputs)
     }

@@ -81,6 +81,7 @@ pub(super) fn interpolate(points: &[(u64, u64)], x: u64) -> u64 {
     }
     let rise = dy.saturating_mul(wide(x) - wide(a.0)) / dx;
     let least = match x {
+        // Not a division by zero, as a.0 exceeds x.
         x if x < a.0 => wide(a.1).saturating_mul(wide(x)) / wide(a.0),
         x if x > b.0 => wide(b.1),
         _ => 0,

@@ -212,6 +212,8 @@ impl Model {
             .evidence(keys, statement, &support)
             .ok_or(SchemeError::Degenerate)?;
         if !genuine {
+            // The first byte of a proof is its tag, the second one belongs to the sum in every
+            // form.
             bytes[1] ^= 0xff;
         }
         Ok(Evidence {

@@ -249,6 +249,7 @@ impl ChildPool {
                 Err(error) => return Told::Unfit(format!("no child process: {error}")),
             }
         }
+        // The standby is started after the working child has the job, so its set-up does not delay the job.
         let told = self.work(job, message, stop, beats, |pool| {
             pool.stand_by(command, env);
         });
@@ -410,6 +411,7 @@ impl ChildPool {
             return None;
         }
         let Ok(frame) = frame else {
+            // A child reports that it is ready before it begins a job, so this one cannot have died of it.
             let unready = self.active.as_ref().filter(|link| !link.ready);
             return Some(unready.map_or(Told::Died, Link::lost));
         };
@@ -426,6 +428,8 @@ impl ChildPool {
                 None
             }
             Ok(Message::Unfit(reason)) => Some(Told::Unfit(reason)),
+            // Not checked for its job: a beat of the last one, sent as that ended, only postpones once the time at
+            // which this job counts as hung.
             Ok(Message::Beat(count)) => {
                 beats.store(count, Ordering::Relaxed);
                 None
@@ -439,6 +443,7 @@ impl ChildPool {
                 peak_bytes,
                 answer,
             }),
+            // A result of another job, or a frame that no child sends: its state is unknown, so it is replaced.
             Ok(_) | Err(_) => Some(Told::Died),
         }
     }

@@ -133,7 +133,8 @@ where
         over: AtomicBool::new(false),
     });
     // Start the reader first: it notices if the parent goes away while the environment is being
-    // built.
+    // built. Room for one job is enough: the lane sends the next only after the answer to the last,
+    // so the reader never blocks on it and always reads a stop.
     let (hand, jobs) = sync_channel(1);
     std::thread::spawn(move || {
         read_on(&mut reader, &hand);
@@ -146,6 +147,7 @@ where
     let (pool, env) = match made {
         Ok(made) => made,
         Err(reason) => {
+            // If the parent is gone too, this process ends all the same.
             let _ = line.send(0, &Message::Unfit(reason.clone()));
             return Err(ServeError::Setup(reason));
         }

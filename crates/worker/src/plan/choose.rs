@@ -134,6 +134,7 @@ impl<T: Schedulable> Plan<T> {
         let limit_ns = match class {
             Class::Duty | Class::Verdict => u64::MAX,
             Class::Current => until_ns(request.soft).saturating_sub(self.config.publish_margin_ns),
+            // So that the lane is free again when the jobs of the next session arrive.
             Class::Backfill | Class::Maintenance => until_ns(request.hard.min(look.next_open)),
         };
         let in_memory = |it: &Candidate<T>| it.features.memory_bytes <= look.memory_bytes;
@@ -152,6 +153,8 @@ impl<T: Schedulable> Plan<T> {
             Class::Current => {
                 *cuts_left = cuts_left.checked_sub(1)?;
                 let cut = self.longest_prefix(lane, job, waiting, fits);
+                // It has at least an even chance of ending while it still has a value, and does not delay the next
+                // session.
                 let may_be_late = until_ns(request.hard) >= whole.prediction.t50_ns
                     && whole.prediction.t90_ns <= until_ns(look.next_open)
                     && in_memory(&whole);
@@ -168,6 +171,7 @@ impl<T: Schedulable> Plan<T> {
             }
             Class::Backfill | Class::Maintenance => Some(whole).filter(fits),
         };
+        // Zero: of long jobs, only duties and verdicts may run on a fast lane that has prove lanes next to it.
         fitting.filter(|it| self.lane_takes(lane, it, 0))
     }
 
@@ -219,6 +223,7 @@ impl<T: Schedulable> Plan<T> {
         let busy = u16::try_from(busy).unwrap_or(u16::MAX);
         let slot = waiting.request.session.slot.0;
         let key = CostKey::new(&features, threads, busy);
+        // As if the work divided evenly: the factor is learned for each number of threads and makes up for the rest.
         let prior_ns = features.prior_ns / u64::from(threads.max(1));
         let alone = CostKey::new(&features, 1, busy);
         let alone = self.costs.predict(&alone, features.prior_ns, slot);

@@ -113,6 +113,8 @@ impl Search {
     /// Creates a search in a task with this many inputs that crashes as a whole; at most 2 log2 n +
     /// 4 runs.
     pub(crate) fn new(inputs: u32) -> Self {
+        // Rounded up. Each answer halves the gap, so this many runs find the input; the rest of
+        // `left` is slack.
         let log2 = 32 - inputs.saturating_sub(1).leading_zeros();
         Self {
             good: 0,

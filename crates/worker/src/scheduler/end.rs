@@ -32,6 +32,8 @@ impl<T: Task> Scheduler<T> {
         ticket.timing.ran_ns += finished.ran_ns;
         let ran = match finished.end {
             End::Ran | End::Crashed => self.report.take(),
+            // A job that lost its value while it waited may end in the same call; the report is not
+            // its.
             End::Cancelled if finished.ran_ns > 0 => self.report.take(),
             _ => None,
         };
@@ -40,6 +42,8 @@ impl<T: Task> Scheduler<T> {
         }
         match (finished.end, ticket.stage) {
             (End::Crashed, _) => self.crashed(at, ticket, finished, ran),
+            // Whatever the result for the prefix, the run did not crash, which is all that the
+            // search asks.
             (End::Ran, Stage::Search(search)) => self.searched(at, ticket, finished, search, false),
             (End::Ran, _) => {
                 let ended = ran.map(|(report, _)| report.ended);
@@ -168,6 +172,7 @@ impl<T: Task> Scheduler<T> {
                 Some(prefix) if !self.closing => {
                     ticket.stage = Stage::Search(search);
                     let prefix = Arc::new(prefix);
+                    // The lowest class: these are many runs of a job that has already failed.
                     self.run_again(at, ticket, finished, Class::Maintenance, prefix);
                 }
                 Some(_) | None => self.deliver_crashed(ticket, finished),

@@ -57,6 +57,8 @@ impl<T: Task> Scheduler<T> {
         let on = self.posts[hung.lane].on.as_mut();
         if let Some(on) = on.filter(|on| on.job == hung.job) {
             self.counts.hangs += u64::from(hung.hangs);
+            // The death of a job that hung counts as a crash, which is followed by a rerun and a search. That of a job
+            // that was asked to stop does not: its result is no longer wanted.
             on.killed = !hung.hangs;
             on.given_up = true;
         }
@@ -85,6 +87,7 @@ impl<T: Task> Scheduler<T> {
         self.abandoned += 1;
         let has_thread = self.abandoned <= self.abandoned_max(hung.lane);
         let post = &mut self.posts[hung.lane];
+        // Also if the lane stays empty: the old thread may still report.
         post.thread += 1;
         post.is_empty = !has_thread;
         has_thread.then_some(post.thread)
@@ -94,6 +97,7 @@ impl<T: Task> Scheduler<T> {
     fn abandoned_max(&self, lane: usize) -> u32 {
         let max = self.config.lanes_abandoned_max;
         match lane < usize::from(self.config.plan.fast_lanes) {
+            // While the worker refuses long jobs it still accepts short ones, so fast lanes are refilled for longer.
             true => FAST_ABANDONED_MAX.max(max),
             false => max,
         }

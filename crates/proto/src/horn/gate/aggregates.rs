@@ -56,6 +56,8 @@ impl Gate {
         topic: Topic,
         data: &Bytes,
     ) -> Result<(), Refusal> {
+        // Only the head at first: the support may be coded relative to the chain of the vote, which must
+        // be known to decode the rest.
         let head = Aggregate::peek(data, lent.format).map_err(Reject::from_decode)?;
         let (slot, unit) = (head.vote.slot, head.unit);
         if Topic::of(&lent.config.layout, unit) != topic {
@@ -119,6 +121,7 @@ impl Gate {
         };
         let closed = batch.give_up(|waiting| epoch_of(waiting).is_none());
         let epoch = batch.first().and_then(epoch_of);
+        // A job has one key table. Aggregates of another epoch wait for the next job.
         let mut aggregates = match epoch {
             Some(_) => batch.take(ITEMS_PER_JOB_MAX, |waiting| epoch_of(waiting) == epoch),
             None => Vec::new(),

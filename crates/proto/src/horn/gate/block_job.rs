@@ -37,9 +37,11 @@ pub(super) fn spawn_block_job(
     let header = &block.header;
     let (epoch, work) = match &job.what {
         Checks::Entries(epoch, entries) => (*epoch, verify_entries(lent, block, *epoch, entries)),
+        // Its entries may be of several epochs. The number is only used in the name below.
         Checks::Bundle => (Epoch(0), verify_bundle(lent, block)),
     };
-    // Jobs of one group replace each other. A forged block must not replace another block's job.
+    // A driver may let a newer job of a group replace one that waits. A forged block must not
+    // replace another block's job.
     let mut message = *root;
     let name = [job.number.to_le_bytes(), epoch.0.to_le_bytes()].concat();
     message[..name.len()].copy_from_slice(&name);

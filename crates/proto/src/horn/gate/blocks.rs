@@ -235,7 +235,7 @@ impl Gate {
         };
         let request = Request {
             session: state.sessions.verify,
-            // Not a root, so the job replaces none about a single block.
+            // Not a root, so the job has no group in common with one about a single block.
             message: [0xff; 32],
             committee: None,
             subcommittee: None,
@@ -383,6 +383,7 @@ impl Gate {
                     pending.failed = Some(Reject::BadEvidence);
                 }
                 if let Checks::Entries(_, entries) = &job.what {
+                    // True entries are remembered even if another one makes the block false.
                     let claimed = pending.waiting.block.claims(lent.format, lent.store);
                     let judged = entries.iter().zip(&claims);
                     for (&i, _) in judged.filter(|(_, claim)| claim.is_none()) {

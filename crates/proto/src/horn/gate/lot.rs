@@ -252,6 +252,7 @@ impl Gate {
         origin: Origin,
         data: Bytes,
     ) {
+        // Equally long for all, so the order of arrival is that of expiry.
         let until = lent.now.saturating_add_ns(PARKED_NS);
         let message = Parked {
             awaited,

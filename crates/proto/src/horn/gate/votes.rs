@@ -27,6 +27,7 @@ const WAITING_BESIDES: usize = 64;
 pub(in crate::horn) fn room(positions: usize) -> Room {
     Room {
         items: WAITING_PER_POSITION * positions + WAITING_BESIDES,
+        // The format bounds the length of a vote, so it suffices to count them.
         bytes: usize::MAX,
     }
 }
@@ -158,6 +159,7 @@ pub(super) fn spawn_votes(
     };
     let request = Request {
         session: state.sessions.verify,
+        // A cell has one job at a time, so its group needs no other name.
         message: [0; 32],
         committee: Some(cell.committee),
         subcommittee: Some(cell.subcommittee),
