@@ -10,7 +10,7 @@ use crate::engine::Kept;
 use crate::record::{put_topic, take_topic};
 use alphorn_scheme::Bytes;
 use alphorn_types::{Reader, Slot, Writer};
-use redb::{Database, ReadableDatabase, TableDefinition, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable as _, TableDefinition, WriteTransaction};
 use sha2::{Digest, Sha256};
 
 /// (Slot, digest of topic and message) to flags, topic and message.
@@ -65,7 +65,11 @@ pub(crate) fn put(txn: &WriteTransaction, messages: &[Kept]) -> Result<(), redb:
         let bytes = encode(message);
         // Without the flag, so a message made here and received again is one entry.
         let digest: [u8; 32] = Sha256::digest(&bytes[1..]).into();
-        table.insert((message.slot.0, &digest), bytes.as_slice())?;
+        let key = (message.slot.0, &digest);
+        // An own message that comes back from a peer stays one of this node's, to be sent again after a start.
+        if message.own || table.get(key)?.is_none() {
+            table.insert(key, bytes.as_slice())?;
+        }
     }
     let oldest = newest.saturating_sub(SLOTS_KEPT);
     table.retain_in((0, &[0; 32])..(oldest, &[0; 32]), |_, _| false)?;
@@ -138,7 +142,8 @@ mod tests {
             aggregate(5, 9),
         ];
         blocks.put(&[], &first).unwrap();
-        blocks.put(&[], &first[1..2]).unwrap();
+        let received = vote(4, 1, false);
+        blocks.put(&[], &[first[1].clone(), received]).unwrap();
         let sorted = |mut all: Vec<Kept>| {
             all.sort_by_key(|kept| (kept.slot, kept.topic));
             all

@@ -498,3 +498,64 @@ impl Telemetry {
         }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_proto::horn::{CollectionView, Local, SchemeInfo};
+    use alphorn_proto::wire::Vote;
+    use alphorn_scheme::model::{CostTable, Model};
+    use alphorn_types::trace::{Event, Record};
+    use alphorn_types::{Bitfield, Support, Validator};
+
+    /// A collection of a committee, with this many signers.
+    fn collection(committee: u16, signers: usize) -> CollectionView {
+        let mut bits = Bitfield::new(24);
+        (0..signers).for_each(|at| bits.set(at));
+        CollectionView {
+            committee,
+            sender: Validator(0),
+            vote: Vote::default(),
+            support: Arc::new(Support::from_bits(bits)),
+            bytes: 100,
+        }
+    }
+
+    #[test]
+    fn collections_of_each_committee_are_recorded_once() {
+        let info = NodeInfo::example();
+        let scheme = SchemeInfo::of(
+            &Model::new(CostTable::example()).unwrap(),
+            &info.config.layout,
+        );
+        let local = Local::observer(&info.config.layout);
+        let horn = Horn::new(info.config.clone(), scheme, local).unwrap();
+        let mut telemetry = Telemetry::new(info, &horn);
+        let view = |collections: &[CollectionView]| SlotView {
+            slot: Slot(0),
+            votes_seen: 0,
+            votes_accepted: 0,
+            aggregates_accepted: 0,
+            collections_accepted: 0,
+            vote: None,
+            coverage: Vec::new(),
+            collections: collections.to_vec(),
+            block: None,
+        };
+        // A view lists them by committee, so a new one may precede those that are known.
+        telemetry.look_at_slot(Slot(0), &view(&[collection(1, 5)]));
+        let all = [collection(0, 3), collection(0, 4), collection(1, 5)];
+        telemetry.look_at_slot(Slot(0), &view(&all));
+        telemetry.look_at_slot(Slot(0), &view(&all));
+        telemetry.trace.catch_up();
+        let lines = telemetry.trace.ring().lock().unwrap().snapshot().lines;
+        let records = lines.iter().map(|line| Record::from_line(&line.json));
+        let recorded: Vec<(u16, u32)> = records
+            .filter_map(|record| match record.unwrap().event {
+                Event::Collection { c, votes, .. } => Some((c, votes)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(recorded, [(1, 5), (0, 3), (0, 4)]);
+    }
+}

@@ -124,8 +124,6 @@ impl Marks {
                 let id = std::hash::RandomState::new().build_hasher().finish();
                 meta.insert("file_id", id)?;
             }
-            let starts = meta.get("starts")?.map_or(0, |starts| starts.value());
-            meta.insert("starts", starts.saturating_add(1))?;
             Ok(())
         })?;
         let schema = marks.meta("schema")?;

@@ -10,7 +10,7 @@ use crate::lanes::Ended;
 use alphorn_net::{Kind, PeerStatus, Status};
 use alphorn_proto::Spawn;
 use alphorn_proto::chain::Chain;
-use alphorn_proto::horn::{Config, Finality, SlotView};
+use alphorn_proto::horn::{CollectionView, Config, Finality, SlotView};
 use alphorn_proto::slot::Boundary;
 use alphorn_proto::wire::Topic;
 use alphorn_scheme::{Class, Group, Op, Outcome, Product, SessionId};
@@ -34,8 +34,6 @@ pub(super) struct Tracer {
     /// The current slot, and the state of its cells.
     slot: Option<Slot>,
     cells: CellCounts,
-    /// Number of its accepted collections already recorded.
-    collections: usize,
     has_block: bool,
     finality: Finality,
     sessions: BTreeSet<SessionId>,
@@ -60,7 +58,6 @@ impl Tracer {
             cells: CellCounts::new(layout),
             now,
             slot: None,
-            collections: 0,
             has_block: false,
             finality: Finality::default(),
             sessions: BTreeSet::new(),
@@ -100,6 +97,7 @@ impl Tracer {
                 self.fault("doppelganger", doppelganger.to_string())
             }
             Event::Judged(judged) => self.judged(judged),
+            Event::Collection(one) => self.collection(one),
             Event::JobSpawned(spawn) => self.spawn(spawn),
             Event::JobEnded(ended, _) => self.ended(ended),
             Event::PeerUp { peer, id, .. } => self.peer_up(peer, &id.to_string()),
@@ -145,7 +143,7 @@ impl Tracer {
     fn begin(&mut self, slot: Slot, chain: &Chain) {
         self.slot = Some(slot);
         self.cells.clear();
-        (self.collections, self.has_block) = (0, false);
+        self.has_block = false;
         self.push(Event::Slot {
             slot: slot.0,
             proposer: chain.proposer(slot).0,
@@ -241,6 +239,16 @@ impl Tracer {
         });
     }
 
+    /// A collection was accepted.
+    fn collection(&mut self, one: &CollectionView) {
+        self.push(Event::Collection {
+            slot: one.vote.slot.0,
+            c: one.committee,
+            votes: u32::try_from(one.support.signer_count()).unwrap_or(u32::MAX),
+            bytes: one.bytes as u64,
+        });
+    }
+
     /// Something went wrong.
     fn fault(&mut self, kind: &'static str, detail: String) {
         self.push(Event::Fault {
@@ -289,15 +297,6 @@ impl Tracer {
                 root: hex::encode(block.root),
             });
         }
-        for one in view.collections.iter().skip(self.collections) {
-            self.push(Event::Collection {
-                slot: slot.0,
-                c: one.committee,
-                votes: u32::try_from(one.support.signer_count()).unwrap_or(u32::MAX),
-                bytes: one.bytes as u64,
-            });
-        }
-        self.collections = view.collections.len();
         for (c, signers) in (0..).zip(&view.coverage) {
             self.cells.collect_committee(c, signers);
         }
