@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use alphorn_exec::Exec;
 use alphorn_stark::merge::{
-    CHILDREN_MAX, Child, ChildKind, ChildProof, LEVEL_MAX, Merges, is_merge,
+    CHILDREN_MAX, Child, ChildKind, ChildProof, LEVEL_MAX, MergeProof, Merges, is_merge,
 };
 use alphorn_stark::proof::SuccinctProof;
 use alphorn_types::Bitfield;
@@ -45,7 +45,7 @@ pub struct MergeShape {
 /// A decoded proof.
 pub(super) enum Decoded {
     Leaf(SuccinctProof),
-    Merge(alphorn_stark::merge::MergeProof),
+    Merge(MergeProof),
 }
 
 impl Decoded {
@@ -55,6 +55,24 @@ impl Decoded {
             Decoded::Merge(proof) => ChildProof::Merge(proof),
         }
     }
+}
+
+/// A proof to be merged, with its signers.
+struct Piece {
+    signers: Bitfield,
+    proof: Decoded,
+}
+
+impl Piece {
+    fn level(&self) -> u32 {
+        self.proof.child().level()
+    }
+}
+
+/// The level of a merge of proofs with these levels: above the highest, as the circuit requires each child's level to be
+/// lower.
+fn level_above(levels: &[u32]) -> u32 {
+    levels.iter().max().copied().unwrap_or_default() + 1
 }
 
 /// Divides this many proofs into as few groups as possible, of nearly equal size, so that no group has a single
@@ -146,59 +164,79 @@ impl Proofs {
         message: &[u8; 32],
         parts: &[ProofPart<'_>],
     ) -> Result<Vec<u8>, ProveError> {
+        let merges = self.merges().ok_or(ProveError::Unmergeable)?;
         if parts.is_empty() {
             return Err(ProveError::Empty);
         }
-        if parts.len() <= CHILDREN_MAX {
-            return self
-                .merge_once(exec, registry, slot, message, parts, 0)
-                .map(|(_, bytes)| bytes);
-        }
-        let mut merged = Vec::new();
-        // Each group becomes one proof, and those are merged in the same way: one level for a factor of seven.
-        for group in groups(parts.len()) {
-            let first = group.start;
-            merged.push(self.merge_once(exec, registry, slot, message, &parts[group], first)?);
-        }
-        let parts: Vec<ProofPart<'_>> = merged
-            .iter()
-            .map(|(signers, proof)| ProofPart { signers, proof })
-            .collect();
-        self.merge(exec, registry, slot, message, &parts)
-    }
-
-    /// Merges few proofs, numbered from the given first one; returns the union with the bytes.
-    fn merge_once(
-        &self,
-        exec: Exec<'_>,
-        registry: &ProofRegistry,
-        slot: u32,
-        message: &[u8; 32],
-        parts: &[ProofPart<'_>],
-        first: usize,
-    ) -> Result<(Bitfield, Vec<u8>), ProveError> {
-        let merges = self.merges().ok_or(ProveError::Unmergeable)?;
-        let mut signers = Bitfield::new(registry.len());
-        let mut decoded = Vec::with_capacity(parts.len());
+        let mut pieces = Vec::with_capacity(parts.len());
         for (i, part) in parts.iter().enumerate() {
-            let refused = |error| ProveError::Part {
-                part: first + i,
-                error,
-            };
+            let refused = |error| ProveError::Part { part: i, error };
             let claimed = Claimed {
                 slot,
                 message,
                 signers: part.signers,
             };
             self.check_claim(registry, &claimed).map_err(refused)?;
-            part.signers.iter_ones().for_each(|i| signers.set(i));
-            decoded.push(self.decode_part(merges, part).map_err(refused)?);
+            pieces.push(Piece {
+                signers: part.signers.clone(),
+                proof: self.decode_part(merges, part).map_err(refused)?,
+            });
         }
-        let level = decoded.iter().map(|proof| proof.child().level()).max();
-        // Above the highest child: the circuit requires each child's level to be lower.
-        let level = level.unwrap_or_default() + 1;
-        if level > LEVEL_MAX {
-            return Err(ProveError::Levels { max: LEVEL_MAX });
+        // Known from the levels of the parts, so that nothing is proved in vain.
+        let mut levels: Vec<u32> = pieces.iter().map(Piece::level).collect();
+        loop {
+            let above = groups(levels.len()).map(|group| level_above(&levels[group]));
+            levels = above.collect();
+            if levels.iter().any(|level| *level > LEVEL_MAX) {
+                return Err(ProveError::Levels { max: LEVEL_MAX });
+            }
+            if levels.len() == 1 {
+                break;
+            }
+        }
+        // Each group becomes one proof, and those are merged in the same way: one level for a factor of seven.
+        let mut are_parts = true;
+        loop {
+            let mut merged = Vec::new();
+            for group in groups(pieces.len()) {
+                let first = group.start;
+                let one = self.merge_once(merges, exec, registry, slot, message, &pieces[group]);
+                merged.push(one.map_err(|error| match error {
+                    // Above the first level the children are proofs made here, not parts of the caller.
+                    alphorn_stark::ProveError::Child { child, error } if are_parts => {
+                        ProveError::Part {
+                            part: first + child,
+                            error: error.into(),
+                        }
+                    }
+                    error => error.into(),
+                })?);
+            }
+            if let [(_, proof)] = &merged[..] {
+                return Ok(merges.to_bytes(&Preset::MERGE, proof));
+            }
+            let piece = |(signers, proof)| Piece {
+                signers,
+                proof: Decoded::Merge(proof),
+            };
+            pieces = merged.into_iter().map(piece).collect();
+            are_parts = false;
+        }
+    }
+
+    /// Merges few proofs; returns the union of their signers with the proof.
+    fn merge_once(
+        &self,
+        merges: &Merges<'_>,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        pieces: &[Piece],
+    ) -> Result<(Bitfield, MergeProof), alphorn_stark::ProveError> {
+        let mut signers = Bitfield::new(registry.len());
+        for piece in pieces {
+            piece.signers.iter_ones().for_each(|i| signers.set(i));
         }
         let claimed = Claimed {
             slot,
@@ -206,31 +244,25 @@ impl Proofs {
             signers: &signers,
         };
         let mut statement = self.statement(exec.backend(), registry, &claimed);
-        statement.level = level;
-        let bits = |part: &ProofPart<'_>| {
+        let levels: Vec<u32> = pieces.iter().map(Piece::level).collect();
+        statement.level = level_above(&levels);
+        let bits = |piece: &Piece| {
             let mut bits = vec![false; self.registry_max()];
-            part.signers.iter_ones().for_each(|i| bits[i] = true);
+            piece.signers.iter_ones().for_each(|i| bits[i] = true);
             bits
         };
-        let bitfields: Vec<Vec<bool>> = parts.iter().map(bits).collect();
-        let children: Vec<Child<'_>> = decoded
+        let bitfields: Vec<Vec<bool>> = pieces.iter().map(bits).collect();
+        let children: Vec<Child<'_>> = pieces
             .iter()
             .zip(&bitfields)
-            .map(|(proof, bitfield)| Child {
-                proof: proof.child(),
+            .map(|(piece, bitfield)| Child {
+                proof: piece.proof.child(),
                 bitfield,
             })
             .collect();
         let preset = &Preset::MERGE;
-        let proved = merges.prove(exec, preset, registry.rows(), &statement, &children);
-        let proof = proved.map_err(|error| match error {
-            alphorn_stark::ProveError::Child { child, error } => ProveError::Part {
-                part: first + child,
-                error: error.into(),
-            },
-            error => error.into(),
-        })?;
-        Ok((signers, merges.to_bytes(preset, &proof)))
+        let proof = merges.prove(exec, preset, registry.rows(), &statement, &children)?;
+        Ok((signers, proof))
     }
 
     pub(super) fn decode_part(

@@ -585,6 +585,38 @@ fn proofs_merge_to_the_union_of_their_signers() {
     assert_eq!(error, Err(ProveError::Empty));
 }
 
+#[test]
+fn too_many_levels_are_refused_before_anything_is_proved() {
+    // The header states the level, which nothing but a proof can justify.
+    let level = |level: u8| {
+        let mut bytes = UNION.clone();
+        let shape = |bytes: &[u8]| WORLD.proofs.merge_shape(bytes).ok().flatten();
+        let at = (0..64).find(|at| {
+            bytes[*at] = level;
+            let is_found = shape(&bytes).is_some_and(|shape| shape.level == u32::from(level));
+            bytes[*at] = if is_found { level } else { UNION[*at] };
+            is_found
+        });
+        at.expect("the header has the level");
+        bytes
+    };
+    let refused = Err(ProveError::Levels { max: 8 });
+    let highest = level(8);
+    let part = (&[1, 4, 5, 71][..], &highest[..]);
+    assert_eq!(merged(&[part, (&[4, 5], &TWO)]), refused);
+    // Of eight parts, seven make one of level 8, which cannot be merged with the eighth. Only if they were merged
+    // first would the part be named that is not what its header states.
+    let high = level(7);
+    let mut parts = [(&[4, 5][..], &TWO[..]); 8];
+    parts[2] = (&[1, 4, 5, 71], &high);
+    assert_eq!(merged(&parts), refused);
+    let named = merged(&[parts[2], parts[0]]);
+    assert!(
+        matches!(named, Err(ProveError::Part { part: 0, .. })),
+        "{named:?}"
+    );
+}
+
 /// The quick tier merges once more, on the kernel after the portable one, which takes ten times as long.
 #[test]
 fn a_merge_has_its_pinned_bytes_on_every_kernel() {
