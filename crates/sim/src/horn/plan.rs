@@ -87,6 +87,8 @@ pub(crate) struct Plan {
     serving: Vec<Vec<Vec<Server>>>,
     /// Configuration for meshes and grids.
     pub gossip: Arc<gossip::Config>,
+    /// Number of members of a mesh to which a publisher that is not one of them sends.
+    fanout: usize,
     /// Configuration for direct sending. Nothing is forwarded, so only the node itself waits for a verdict.
     pub direct: Arc<gossip::Config>,
     /// Number of nodes.
@@ -127,6 +129,10 @@ impl Plan {
             return Err(HornError::Slots { value, max });
         }
         let (nodes, ppm) = (scenario.sim.nodes, horn.participation_ppm);
+        let gossip = match &horn.gossip {
+            Some(gossip) => gossip::Config::of(gossip, true)?,
+            None => gossip::Config::default(),
+        };
         let mut plan = Plan {
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
@@ -139,10 +145,10 @@ impl Plan {
             store: Arc::default(),
             topics: Vec::new(),
             serving: Vec::new(),
-            gossip: Arc::new(match &horn.gossip {
-                Some(gossip) => gossip::Config::of(gossip, true)?,
-                None => gossip::Config::default(),
-            }),
+            fanout: horn
+                .fanout
+                .map_or(gossip.degree.into(), |count| count as usize),
+            gossip: Arc::new(gossip),
             direct: Arc::new(gossip::Config {
                 validate: false,
                 ..gossip::Config::default()
@@ -361,7 +367,7 @@ impl Plan {
         let Topic { way, members, .. } = &self.topics[topic.0 as usize];
         match way {
             Way::Direct => members.len(),
-            Way::Gossip | Way::Coded => members.len().min(self.gossip.degree.into()),
+            Way::Gossip | Way::Coded => members.len().min(self.fanout),
             Way::Grid => members.len().min(1),
         }
     }

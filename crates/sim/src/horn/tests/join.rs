@@ -244,6 +244,27 @@ fn a_publisher_sends_to_the_members_that_it_knows() {
 }
 
 #[test]
+fn a_publisher_sends_to_as_many_members_as_are_named() {
+    let runs = ["8", "3", "1"].map(|fanout| with(&[("protocol.fanout", fanout), FEW]));
+    for run in &runs {
+        assert_eq!(run.votes, [2048; 5]);
+    }
+    let connections = |run: &HornRun| run.outcome.summary().votes.unwrap().connections_p50;
+    assert!(
+        runs.iter()
+            .map(connections)
+            .is_sorted_by(|more, fewer| more > fewer)
+    );
+    assert!(
+        runs.iter()
+            .map(|run| run.outcome.received)
+            .is_sorted_by(|more, fewer| more > fewer)
+    );
+    // As many as the mesh has, by default.
+    assert_eq!(with(&[FEW]).outcome.received, runs[0].outcome.received);
+}
+
+#[test]
 fn a_node_with_more_connections_than_it_may_have_is_refused() {
     let most = with(&[]).outcome.summary().votes.unwrap().connections_max;
     let bound = |max: u64| {
