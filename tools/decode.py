@@ -416,11 +416,11 @@ def read_broadcast(data, given):
     else:
         says["id"] = reader.take(32).hex()
     count = lambda n: (n - 1).bit_length()
-    anchor = 32 * (known["chunks"] + count(known["generations"])) if is_rlnc else 0
+    commitments = 32 * (known["chunks"] + count(known["generations"])) if is_rlnc else 0
     if tag == 1:
-        says["anchor"] = reader.take(anchor if known["generations"] == 1 else 0).hex()
+        says["commitments"] = reader.take(commitments if known["generations"] == 1 else 0).hex()
     elif tag == 2:
-        says.update({"generation": reader.below(2, known["generations"], "generation"), "anchor": reader.take(anchor).hex()})
+        says.update({"generation": reader.below(2, known["generations"], "generation"), "commitments": reader.take(commitments).hex()})
     elif tag == 3:
         says.update({"generation": reader.below(2, known["generations"], "generation"), "shard": None,
                      "hop": reader.number(1), "rank": reader.number(2)})

@@ -124,7 +124,7 @@ fn decodes<C: Coding>(code: &C, len: u8, bytes: &[u8], exact: bool) -> bool {
 fn messages<C: Coding>(code: &C, len: u8) -> Vec<Vec<u8>> {
     let (id, source) = published(code, len);
     let header = &source.header;
-    let along = (code.anchors(header) == 1).then(|| source.anchors[0].clone());
+    let along = (code.commitment_lists(header) == 1).then(|| source.commitments[0].clone());
     let auth = vec![1; 16].into();
     let announce = Announce::new(code, id, header.clone(), auth, along);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
@@ -149,8 +149,8 @@ fn messages<C: Coding>(code: &C, len: u8) -> Vec<Vec<u8>> {
         want,
     });
     if header.generations > 1 {
-        for (generation, anchor) in (0..).zip(source.anchors) {
-            all.push(Message::commits(code, header, id, generation, anchor));
+        for (generation, commitments) in (0..).zip(source.commitments) {
+            all.push(Message::commits(code, header, id, generation, commitments));
         }
     }
     all.iter()

@@ -24,8 +24,8 @@ enum Kind {
 struct State<C: Coding> {
     code: C,
     header: Header,
-    /// The anchor of each generation; none before it arrived.
-    anchors: Vec<Option<C::Anchor>>,
+    /// The commitments of each generation; none before they arrived.
+    commitments: Vec<Option<C::Commitments>>,
     decoder: C::Decoder,
     secret: [u8; 32],
     verified: u64,
@@ -120,34 +120,34 @@ impl Broadcast {
         }
     }
 
-    /// Number of anchors, which travel with the header: one for each generation of random linear combinations,
-    /// none for shards.
-    pub fn anchors(&self) -> u16 {
+    /// Number of lists of commitments, which travel with the header: one for each generation of random linear
+    /// combinations, none for shards.
+    pub fn commitment_lists(&self) -> u16 {
         match &self.0 {
-            Kind::Rlnc(state) => state.code.anchors(&state.header),
-            Kind::Rs(state) => state.code.anchors(&state.header),
+            Kind::Rlnc(state) => state.code.commitment_lists(&state.header),
+            Kind::Rs(state) => state.code.commitment_lists(&state.header),
         }
     }
 
-    /// The anchor of a generation, against which its pieces are verified.
+    /// The commitments of a generation, against which its pieces are verified.
     ///
     /// # Errors
-    /// [`Code::Argument`] if there is no such generation, [`Code::Incomplete`] if it has not arrived.
-    pub fn anchor(&self, generation: u16) -> Result<Vec<u8>, Error> {
+    /// [`Code::Argument`] if there is no such generation, [`Code::Incomplete`] if they have not arrived.
+    pub fn commitments(&self, generation: u16) -> Result<Vec<u8>, Error> {
         match &self.0 {
-            Kind::Rlnc(state) => state.anchor(generation),
-            Kind::Rs(state) => state.anchor(generation),
+            Kind::Rlnc(state) => state.commitments(generation),
+            Kind::Rs(state) => state.commitments(generation),
         }
     }
 
-    /// Adds an anchor after checking it against the header.
+    /// Adds the commitments of a generation after checking them against the header.
     ///
     /// # Errors
-    /// [`Code::Decode`] if the bytes are not an anchor, [`Code::Invalid`] if they do not belong to the header.
-    pub fn add_anchor(&mut self, generation: u16, bytes: &[u8]) -> Result<(), Error> {
+    /// [`Code::Decode`] if the bytes are not commitments, [`Code::Invalid`] if they do not belong to the header.
+    pub fn add_commitments(&mut self, generation: u16, bytes: &[u8]) -> Result<(), Error> {
         match &mut self.0 {
-            Kind::Rlnc(state) => state.add_anchor(generation, bytes),
-            Kind::Rs(state) => state.add_anchor(generation, bytes),
+            Kind::Rlnc(state) => state.add_commitments(generation, bytes),
+            Kind::Rs(state) => state.add_commitments(generation, bytes),
         }
     }
 
@@ -181,7 +181,7 @@ impl Broadcast {
     ///
     /// # Errors
     /// [`Code::Decode`] if the bytes are not a piece for the header, [`Code::Invalid`] if the piece is not the
-    /// source's, [`Code::Incomplete`] before the anchor of its generation has arrived.
+    /// source's, [`Code::Incomplete`] before the commitments of its generation have arrived.
     pub fn add(&mut self, piece: &[u8]) -> Result<bool, Error> {
         match &mut self.0 {
             Kind::Rlnc(state) => state.add(piece),
@@ -227,27 +227,34 @@ impl<C: Coding> State<C> {
         cut: Cut,
     ) -> Result<Box<Self>, Error> {
         let made = code.publish(subject, payload, cut)?;
-        let anchors = made.anchors.into_iter().map(Some).collect();
-        Ok(State::of(context, code, made.header, anchors, made.decoder))
+        let commitments = made.commitments.into_iter().map(Some).collect();
+        Ok(State::of(
+            context,
+            code,
+            made.header,
+            commitments,
+            made.decoder,
+        ))
     }
 
     fn receive(context: &Context, code: C, header: Header) -> Result<Box<Self>, Error> {
-        let anchors = match code.anchors(&header) {
+        let commitments = match code.commitment_lists(&header) {
             // Everything that shards are verified against is in the header.
             0 => vec![Some(
-                code.decode_anchor(&header, 0, &[]).map_err(piece_error)?,
+                code.decode_commitments(&header, 0, &[])
+                    .map_err(piece_error)?,
             )],
             count => vec![None; usize::from(count)],
         };
         let decoder = code.decoder(&header);
-        Ok(State::of(context, code, header, anchors, decoder))
+        Ok(State::of(context, code, header, commitments, decoder))
     }
 
     fn of(
         context: &Context,
         code: C,
         header: Header,
-        anchors: Vec<Option<C::Anchor>>,
+        commitments: Vec<Option<C::Commitments>>,
         decoder: C::Decoder,
     ) -> Box<Self> {
         // Coefficients need not be secret, but must differ from everyone else's.
@@ -255,7 +262,7 @@ impl<C: Coding> State<C> {
         Box::new(State {
             code,
             header,
-            anchors,
+            commitments,
             decoder,
             secret: context.secret_of(b"weights"),
             verified: 0,
@@ -263,31 +270,33 @@ impl<C: Coding> State<C> {
         })
     }
 
-    fn anchor(&self, generation: u16) -> Result<Vec<u8>, Error> {
-        let anchors = self.code.anchors(&self.header);
-        if generation >= anchors {
-            let message = format!("anchor {generation} of {anchors}");
+    fn commitments(&self, generation: u16) -> Result<Vec<u8>, Error> {
+        let lists = self.code.commitment_lists(&self.header);
+        if generation >= lists {
+            let message = format!("commitments {generation} of {lists}");
             return Err(Error::new(Code::Argument, message));
         }
-        let mut bytes = Vec::with_capacity(self.code.anchor_bytes(&self.header));
-        let anchor = self.arrived(generation)?;
-        self.code.encode_anchor(anchor, &mut bytes);
+        let mut bytes = Vec::with_capacity(self.code.commitments_bytes(&self.header));
+        let commitments = self.arrived(generation)?;
+        self.code.encode_commitments(commitments, &mut bytes);
         Ok(bytes)
     }
 
-    fn arrived(&self, generation: u16) -> Result<&C::Anchor, Error> {
-        let anchor = self.anchors.get(usize::from(generation));
-        anchor.and_then(Option::as_ref).ok_or_else(|| {
-            let message = format!("the anchor of generation {generation} is missing");
+    fn arrived(&self, generation: u16) -> Result<&C::Commitments, Error> {
+        let commitments = self.commitments.get(usize::from(generation));
+        commitments.and_then(Option::as_ref).ok_or_else(|| {
+            let message = format!("the commitments of generation {generation} are missing");
             Error::new(Code::Incomplete, message)
         })
     }
 
-    fn add_anchor(&mut self, generation: u16, bytes: &[u8]) -> Result<(), Error> {
-        let anchor = self.code.decode_anchor(&self.header, generation, bytes);
-        let anchor = anchor.map_err(piece_error)?;
-        if let Some(known) = self.anchors.get_mut(usize::from(generation)) {
-            *known = Some(anchor);
+    fn add_commitments(&mut self, generation: u16, bytes: &[u8]) -> Result<(), Error> {
+        let commitments = self
+            .code
+            .decode_commitments(&self.header, generation, bytes);
+        let commitments = commitments.map_err(piece_error)?;
+        if let Some(known) = self.commitments.get_mut(usize::from(generation)) {
+            *known = Some(commitments);
         }
         Ok(())
     }
@@ -306,11 +315,13 @@ impl<C: Coding> State<C> {
     fn add(&mut self, bytes: &[u8]) -> Result<bool, Error> {
         let piece = self.code.decode_piece(&self.header, bytes);
         let piece = piece.map_err(piece_error)?;
-        let anchor = self.arrived(self.code.generation(&piece))?;
+        let commitments = self.arrived(self.code.generation(&piece))?;
         let id = self.header.id(&[0; 32]);
         let mut weights = Weights::new(&self.secret, &id, self.verified);
         let pieces = std::slice::from_ref(&piece);
-        let found = self.code.verify(&self.header, anchor, pieces, &mut weights);
+        let found = self
+            .code
+            .verify(&self.header, commitments, pieces, &mut weights);
         self.verified += 1;
         match found.valid.as_slice() {
             [true] => Ok(self.code.accept(&mut self.decoder, piece)),

@@ -391,9 +391,9 @@ fn a_payload_goes_through_a_relay_under_both_codes() {
         }
         let receive = |from: &Broadcast| {
             let mut node = Broadcast::receive(&context, &from.header(), 1 << 20).unwrap();
-            for generation in 0..from.anchors() {
-                let anchor = from.anchor(generation).unwrap();
-                node.add_anchor(generation, &anchor).unwrap();
+            for generation in 0..from.commitment_lists() {
+                let commitments = from.commitments(generation).unwrap();
+                node.add_commitments(generation, &commitments).unwrap();
             }
             node
         };
@@ -434,9 +434,9 @@ fn a_payload_goes_through_a_relay_under_both_codes() {
             code(Broadcast::receive(&context, &relay.header(), 100)),
             Some(Code::Decode)
         );
-        let anchors = relay.anchors();
-        assert_eq!(code(relay.anchor(anchors)), Some(Code::Argument));
-        assert!(relay.add_anchor(anchors, &[1]).is_err());
+        let lists = relay.commitment_lists();
+        assert_eq!(code(relay.commitments(lists)), Some(Code::Argument));
+        assert!(relay.add_commitments(lists, &[1]).is_err());
     }
     let empty = Broadcast::publish(&context, strategy_of(2).unwrap(), subject, &[]);
     assert_eq!(code(empty), Some(Code::Argument));

@@ -697,30 +697,30 @@ enum alphorn_status alphorn_broadcast_signing_root(const struct alphorn_broadcas
                                                    uint8_t *root,
                                                    struct alphorn_error *error);
 
-// Anchors, which travel with the header: one for each generation of random linear combinations, none for
-// shards and for NULL.
+// Lists of commitments, which travel with the header: one for each generation of random linear combinations,
+// none for shards and for NULL.
 //
 // # Safety
 // `broadcast`: a handle, or NULL.
-uint16_t alphorn_broadcast_anchors(const struct alphorn_broadcast *broadcast);
+uint16_t alphorn_broadcast_commitment_lists(const struct alphorn_broadcast *broadcast);
 
-// The anchor of a generation. Free it with alphorn_bytes_free.
+// The commitments of a generation. Free it with alphorn_bytes_free.
 //
 // # Safety
 // `broadcast`: a handle. `error`: NULL, or room for one.
-struct alphorn_bytes *alphorn_broadcast_anchor(const struct alphorn_broadcast *broadcast,
-                                               uint16_t generation,
-                                               struct alphorn_error *error);
+struct alphorn_bytes *alphorn_broadcast_commitments(const struct alphorn_broadcast *broadcast,
+                                                    uint16_t generation,
+                                                    struct alphorn_error *error);
 
-// Takes an anchor and checks it against the header.
+// Takes the commitments of a generation and checks them against the header.
 //
 // # Safety
-// `broadcast`: a handle. `anchor`: `anchor_len` bytes. `error`: NULL, or room for one.
-enum alphorn_status alphorn_broadcast_add_anchor(struct alphorn_broadcast *broadcast,
-                                                 uint16_t generation,
-                                                 const uint8_t *anchor,
-                                                 size_t anchor_len,
-                                                 struct alphorn_error *error);
+// `broadcast`: a handle. `commitments`: `commitments_len` bytes. `error`: NULL, or room for one.
+enum alphorn_status alphorn_broadcast_add_commitments(struct alphorn_broadcast *broadcast,
+                                                      uint16_t generation,
+                                                      const uint8_t *commitments,
+                                                      size_t commitments_len,
+                                                      struct alphorn_error *error);
 
 // Different pieces to ask alphorn_broadcast_piece for: generations, of which each piece is a fresh
 // combination, or shards. 0 for NULL.

@@ -214,11 +214,12 @@ static void broadcast(alphorn_context *context) {
         // The root that a receiver verifies a signature of, before it adds anything.
         CHECK(alphorn_broadcast_signing_root(node, network, heard, &error) == ALPHORN_OK);
         CHECK(memcmp(root, heard, sizeof root) == 0);
-        for (uint16_t i = 0; i < alphorn_broadcast_anchors(source); i++) {
-            alphorn_bytes *anchor = alphorn_broadcast_anchor(source, i, &error);
-            CHECK(alphorn_broadcast_add_anchor(node, i, alphorn_bytes_data(anchor),
-                                               alphorn_bytes_len(anchor), &error) == ALPHORN_OK);
-            alphorn_bytes_free(anchor);
+        for (uint16_t i = 0; i < alphorn_broadcast_commitment_lists(source); i++) {
+            alphorn_bytes *commitments = alphorn_broadcast_commitments(source, i, &error);
+            CHECK(alphorn_broadcast_add_commitments(node, i, alphorn_bytes_data(commitments),
+                                                    alphorn_bytes_len(commitments),
+                                                    &error) == ALPHORN_OK);
+            alphorn_bytes_free(commitments);
         }
         CHECK(alphorn_broadcast_payload(node, back, sizeof back, &error) == ALPHORN_ERROR_INCOMPLETE);
         bool useful = false;

@@ -117,11 +117,13 @@ fn keeps<C: Coding>(code: C) -> u64 {
     let cut = policy.cut(code.strategy(), PAYLOAD_BYTES);
     let source = code.publish(SUBJECT, &payload, cut).unwrap();
     let Published {
-        header, anchors, ..
+        header,
+        commitments,
+        ..
     } = &source;
     let id = header.id(&[0; 32]);
     let mut sink = Sink::new(code.clone(), config);
-    let along = (code.anchors(header) == 1).then(|| anchors[0].clone());
+    let along = (code.commitment_lists(header) == 1).then(|| commitments[0].clone());
     let announce = Announce::new(&code, id, header.clone(), [0; 8].into(), along);
     sink.receive(0, Message::Header(Arc::new(announce)));
     sink.work();
@@ -162,7 +164,7 @@ fn keeps_of_headers<C: Coding>(code: C, memory_bytes_max: u64) -> u64 {
     let policy = config.policy_for(PAYLOAD_BYTES as u32);
     let cut = policy.cut(code.strategy(), PAYLOAD_BYTES);
     let source = code.publish(SUBJECT, &payload, cut).unwrap();
-    let along = (code.anchors(&source.header) == 1).then(|| source.anchors[0].clone());
+    let along = (code.commitment_lists(&source.header) == 1).then(|| source.commitments[0].clone());
     let bytes = |index: u64, peer: u64| {
         let mut header = source.header.clone();
         header.subject.index = index as u32;

@@ -348,11 +348,11 @@ fn coded<C: Code>(code: &C, payload: &[u8], cut: Cut) -> (CodedHeader, Vec<Coded
     };
     let Published {
         header,
-        anchors,
+        commitments,
         decoder,
     } = code.publish(subject, payload, cut).unwrap();
     let id = header.id(&root("network"));
-    let first = (code.anchors(&header) == 1).then(|| anchors[0].clone());
+    let first = (code.commitment_lists(&header) == 1).then(|| commitments[0].clone());
     let announce = Announce::new(code, id, header.clone(), fill("auth", 96), first);
     let mut rng = ChaCha20Rng::seed_from_u64(7);
     let drawn = code.draw(
@@ -384,8 +384,8 @@ fn coded<C: Code>(code: &C, payload: &[u8], cut: Cut) -> (CodedHeader, Vec<Coded
         },
     ];
     if header.generations > 1 {
-        let anchor = anchors[1].clone();
-        messages.push(Coded::commits(code, &header, id, 1, anchor));
+        let commitments = commitments[1].clone();
+        messages.push(Coded::commits(code, &header, id, 1, commitments));
     }
     (header, messages)
 }

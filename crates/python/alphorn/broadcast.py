@@ -55,17 +55,17 @@ class Broadcast:
         return self._native.signing_root(one(network))
 
     @property
-    def anchors(self) -> int:
-        """Anchors, which travel with the header: one for each generation of `rlnc`, none for shards."""
-        return self._native.anchors
+    def commitment_lists(self) -> int:
+        """Lists of commitments, which travel with the header: one for each generation of `rlnc`, none for shards."""
+        return self._native.commitment_lists
 
-    def anchor(self, generation: int) -> bytes:
-        """What the pieces of a generation are verified against."""
-        return self._native.anchor(generation)
+    def commitments(self, generation: int) -> bytes:
+        """The commitments that the pieces of a generation are verified against."""
+        return self._native.commitments(generation)
 
-    def add_anchor(self, generation: int, anchor: Bytes) -> None:
-        """Takes an anchor and checks it against the header."""
-        self._native.add_anchor(generation, one(anchor))
+    def add_commitments(self, generation: int, commitments: Bytes) -> None:
+        """Takes the commitments of a generation and checks them against the header."""
+        self._native.add_commitments(generation, one(commitments))
 
     @property
     def selectors(self) -> int:

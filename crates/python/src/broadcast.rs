@@ -71,17 +71,22 @@ impl PyBroadcast {
     }
 
     #[getter]
-    fn anchors(&self, py: Python<'_>) -> u16 {
-        py.detach(|| self.lock().anchors())
+    fn commitment_lists(&self, py: Python<'_>) -> u16 {
+        py.detach(|| self.lock().commitment_lists())
     }
 
-    fn anchor<'py>(&self, py: Python<'py>, generation: u16) -> Given<'py> {
-        let anchor = py.detach(|| self.lock().anchor(generation))?;
-        Ok(PyBytes::new(py, &anchor))
+    fn commitments<'py>(&self, py: Python<'py>, generation: u16) -> Given<'py> {
+        let commitments = py.detach(|| self.lock().commitments(generation))?;
+        Ok(PyBytes::new(py, &commitments))
     }
 
-    fn add_anchor(&self, py: Python<'_>, generation: u16, anchor: &[u8]) -> Result<(), Raised> {
-        Ok(py.detach(|| self.lock().add_anchor(generation, anchor))?)
+    fn add_commitments(
+        &self,
+        py: Python<'_>,
+        generation: u16,
+        commitments: &[u8],
+    ) -> Result<(), Raised> {
+        Ok(py.detach(|| self.lock().add_commitments(generation, commitments))?)
     }
 
     #[getter]

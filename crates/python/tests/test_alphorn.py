@@ -145,8 +145,8 @@ class TestBroadcast(unittest.TestCase):
         for code in ["rlnc", "reed-solomon"]:
             source = broadcast.Broadcast.publish(payload, code, slot=7)
             node = broadcast.Broadcast.receive(source.header, 1 << 20)
-            for generation in range(source.anchors):
-                node.add_anchor(generation, source.anchor(generation))
+            for generation in range(source.commitment_lists):
+                node.add_commitments(generation, source.commitments(generation))
             count = 0
             while not node.is_full:
                 self.assertTrue(node.add(source.piece(count % source.selectors)))

@@ -42,17 +42,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         for ((_, code), least) in codes.iter().zip(&mut least) {
             let [publish, recode, verify_one, verify_all, decode] = least;
             let source = timed(publish, || code.publish(subject, &payload, cut))?;
-            let (header, anchor) = (&source.header, &source.anchors[0]);
+            let (header, commitments) = (&source.header, &source.commitments[0]);
             let mut rng = ChaCha20Rng::seed_from_u64(run);
             let mut drawn = || code.draw(&source.decoder, 0, Distribution::Fresh, &mut rng);
             let first = drawn().ok_or("a source has all chunks")?;
             let pieces: Vec<_> = std::iter::from_fn(drawn).take(CHUNKS.into()).collect();
             let mut weights = Weights::new(&[0; 32], &Id([0; 32]), run);
             timed(verify_one, || {
-                code.verify(header, anchor, &[first], &mut weights)
+                code.verify(header, commitments, &[first], &mut weights)
             });
             let verdicts = timed(verify_all, || {
-                code.verify(header, anchor, &pieces, &mut weights)
+                code.verify(header, commitments, &pieces, &mut weights)
             });
             assert!(verdicts.valid.iter().all(|valid| *valid), "all are valid");
             let mut decoder = code.decoder(header);

@@ -97,8 +97,8 @@ pub enum PieceStatus {
 pub struct Published<C: Coding> {
     /// The header to sign.
     pub header: Header,
-    /// What pieces are verified against, one per generation.
-    pub anchors: Vec<C::Anchor>,
+    /// The commitments that pieces are verified against, one list per generation.
+    pub commitments: Vec<C::Commitments>,
     /// Everything there is to send.
     pub decoder: C::Decoder,
 }
@@ -108,12 +108,12 @@ pub struct Published<C: Coding> {
 /// Implementations: [`Ristretto`](crate::Ristretto) (random linear code over the Ristretto255
 /// scalars), [`Model16`](crate::Model16) (the same rows modulo 65521, without data),
 /// [`Rs`](crate::Rs) (Reed-Solomon) and [`ModelRs`](crate::ModelRs) (its indices, without bytes). Functions that read
-/// bytes from peers return errors. Passing a decoder, anchor or piece of another header is a programming error.
+/// bytes from peers return errors. Passing a decoder, commitments or piece of another header is a programming error.
 pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// A chunk or shard, canonical but not yet verified. Cheap to clone.
     type Piece: Clone + Debug + Send + Sync + 'static;
-    /// What the pieces of one generation are verified against. Cheap to clone.
-    type Anchor: Clone + Debug + Send + Sync + 'static;
+    /// The source's commitments to one generation, which its pieces are verified against. Cheap to clone.
+    type Commitments: Clone + Debug + Send + Sync + 'static;
     /// The accepted pieces of a broadcast and their span.
     type Decoder: Clone + Debug + Send + Sync + 'static;
 
@@ -145,16 +145,16 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         }
     }
 
-    /// Number of anchors sent with the header: one per generation, or none.
-    fn anchors(&self, header: &Header) -> u16 {
+    /// Number of lists of commitments sent with the header: one per generation, or none.
+    fn commitment_lists(&self, header: &Header) -> u16 {
         match self.strategy() {
             Strategy::Rlnc => header.generations,
             Strategy::Rs => 0,
         }
     }
 
-    /// Size of an encoded anchor in bytes.
-    fn anchor_bytes(&self, header: &Header) -> usize {
+    /// Size of the encoded commitments of a generation in bytes.
+    fn commitments_bytes(&self, header: &Header) -> usize {
         let hashes = usize::from(header.chunks) + path_len(usize::from(header.generations));
         match self.strategy() {
             Strategy::Rlnc => size_of::<Hash>() * hashes,
@@ -162,33 +162,33 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         }
     }
 
-    /// Appends the encoding of an anchor: commitments and Merkle path for the random linear code.
-    fn encode_anchor(&self, anchor: &Self::Anchor, out: &mut Vec<u8>);
+    /// Appends the encoding of the commitments of a generation: a list and its Merkle path for the random linear code.
+    fn encode_commitments(&self, commitments: &Self::Commitments, out: &mut Vec<u8>);
 
-    /// Reads an anchor and checks it against the header.
-    fn decode_anchor(
+    /// Reads the commitments of a generation and checks them against the header.
+    fn decode_commitments(
         &self,
         header: &Header,
         generation: u16,
         bytes: &[u8],
-    ) -> Result<Self::Anchor, PieceError> {
-        let (generations, expected) = (header.generations, self.anchor_bytes(header));
+    ) -> Result<Self::Commitments, PieceError> {
+        let (generations, expected) = (header.generations, self.commitments_bytes(header));
         match (generation, bytes.len()) {
             (found, _) if found >= generations => {
                 Err(PieceError::Generation { found, generations })
             }
             (_, found) if found != expected => Err(PieceError::Length { found, expected }),
-            _ => self.read_anchor(header, generation, bytes),
+            _ => self.read_commitments(header, generation, bytes),
         }
     }
 
-    /// Reads an anchor whose generation and length match the header, and checks the rest.
-    fn read_anchor(
+    /// Reads commitments whose generation and length match the header, and checks the rest.
+    fn read_commitments(
         &self,
         header: &Header,
         generation: u16,
         bytes: &[u8],
-    ) -> Result<Self::Anchor, PieceError>;
+    ) -> Result<Self::Commitments, PieceError>;
 
     /// Size of the encoded body of a piece in bytes.
     fn piece_bytes(&self, header: &Header, piece: &Self::Piece) -> usize;
@@ -228,7 +228,7 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     fn verify(
         &self,
         header: &Header,
-        anchor: &Self::Anchor,
+        commitments: &Self::Commitments,
         pieces: &[Self::Piece],
         weights: &mut Weights,
     ) -> Verdicts;

@@ -324,7 +324,7 @@ impl Header {
     }
 
     /// Memory of the commitments of one generation, with their tables, in bytes; zero for shards.
-    pub fn anchor_memory_bytes(&self) -> u64 {
+    pub fn commitments_memory_bytes(&self) -> u64 {
         match self.strategy {
             Strategy::Rlnc => PIECE_BYTES + u64::from(self.chunks) * COMMITMENT_BYTES as u64,
             Strategy::Rs => 0,

@@ -56,9 +56,9 @@ pub use header::{
 pub use kernel::KERNELS;
 pub use merkle::Hash;
 pub use model_rs::{ModelRs, ModelShard, ModelShards};
-pub use model16::{Model16, ModelAnchor, ModelChunk, ModelDecoder};
-pub use pedersen::{Commitments, Generators, VERIFY_BATCH_MAX, Verdicts, Weights};
-pub use ristretto::{Anchor, Decoder, Ristretto};
+pub use model16::{Model16, ModelChunk, ModelCommitments, ModelDecoder};
+pub use pedersen::{CommitmentTable, Generators, VERIFY_BATCH_MAX, Verdicts, Weights};
+pub use ristretto::{Commitments, Decoder, Ristretto};
 pub use row::Row;
 pub use rs::{Rs, Shard, ShardDecoder};
 pub use scalar::Scalar;

@@ -47,7 +47,7 @@ pub struct ModelChunk {
 
 /// A modelled list of commitments: only its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModelAnchor {
+pub struct ModelCommitments {
     bytes: usize,
 }
 
@@ -149,7 +149,7 @@ fn draw_row(len: usize, rng: &mut (impl Rng + ?Sized)) -> [u16; WIDTH_MAX] {
 
 impl Coding for Model16 {
     type Piece = ModelChunk;
-    type Anchor = ModelAnchor;
+    type Commitments = ModelCommitments;
     type Decoder = ModelDecoder;
 
     fn strategy(&self) -> Strategy {
@@ -165,14 +165,14 @@ impl Coding for Model16 {
         let max = self.payload_bytes_max;
         let mut header = Header::rlnc(subject, payload.len(), cut.chunks, cut.generations, max)?;
         header.payload_hash = payload_hash(payload);
-        let anchor = ModelAnchor {
-            bytes: self.anchor_bytes(&header),
+        let commitments = ModelCommitments {
+            bytes: self.commitments_bytes(&header),
         };
-        let anchors = vec![anchor; usize::from(header.generations)];
+        let commitments = vec![commitments; usize::from(header.generations)];
         let decoder = Model16::complete(&header, true);
         Ok(Published {
             header,
-            anchors,
+            commitments,
             decoder,
         })
     }
@@ -181,17 +181,17 @@ impl Coding for Model16 {
         self.payload_bytes_max
     }
 
-    fn encode_anchor(&self, anchor: &ModelAnchor, out: &mut Vec<u8>) {
-        out.resize(out.len() + anchor.bytes, 0);
+    fn encode_commitments(&self, commitments: &ModelCommitments, out: &mut Vec<u8>) {
+        out.resize(out.len() + commitments.bytes, 0);
     }
 
-    fn read_anchor(
+    fn read_commitments(
         &self,
         _header: &Header,
         _generation: u16,
         bytes: &[u8],
-    ) -> Result<ModelAnchor, PieceError> {
-        Ok(ModelAnchor { bytes: bytes.len() })
+    ) -> Result<ModelCommitments, PieceError> {
+        Ok(ModelCommitments { bytes: bytes.len() })
     }
 
     fn piece_bytes(&self, header: &Header, piece: &ModelChunk) -> usize {
@@ -290,7 +290,7 @@ impl Coding for Model16 {
     fn verify(
         &self,
         _header: &Header,
-        _anchor: &ModelAnchor,
+        _commitments: &ModelCommitments,
         pieces: &[ModelChunk],
         _weights: &mut Weights,
     ) -> Verdicts {

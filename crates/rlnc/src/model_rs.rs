@@ -124,7 +124,7 @@ impl ModelRs {
 
 impl Coding for ModelRs {
     type Piece = ModelShard;
-    type Anchor = ();
+    type Commitments = ();
     type Decoder = ModelShards;
 
     fn strategy(&self) -> Strategy {
@@ -144,7 +144,7 @@ impl Coding for ModelRs {
         let decoder = ModelShards::complete(&header);
         Ok(Published {
             header,
-            anchors: vec![()],
+            commitments: vec![()],
             decoder,
         })
     }
@@ -153,9 +153,9 @@ impl Coding for ModelRs {
         self.payload_bytes_max
     }
 
-    fn encode_anchor(&self, _anchor: &(), _out: &mut Vec<u8>) {}
+    fn encode_commitments(&self, _commitments: &(), _out: &mut Vec<u8>) {}
 
-    fn read_anchor(&self, _header: &Header, _: u16, _bytes: &[u8]) -> Result<(), PieceError> {
+    fn read_commitments(&self, _header: &Header, _: u16, _bytes: &[u8]) -> Result<(), PieceError> {
         Ok(())
     }
 

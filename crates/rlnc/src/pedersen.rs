@@ -72,10 +72,10 @@ impl Generators {
     }
 
     /// Returns the commitments to the source chunks of one generation.
-    pub(crate) fn commitments(&self, rows: &[&Row]) -> Commitments {
+    pub(crate) fn commitment_table(&self, rows: &[&Row]) -> CommitmentTable {
         let points = self.sums(rows);
         let encoded = points.iter().map(Point::vartime_encode).collect();
-        Commitments::new(encoded, &points)
+        CommitmentTable::new(encoded, &points)
     }
 
     fn sums(&self, rows: &[&Row]) -> Vec<Point> {
@@ -83,7 +83,7 @@ impl Generators {
     }
 
     /// Σ_j data[j]·G_j - Σ_i coefficients[i]·C_i: zero in the group iff the row is valid.
-    fn defect(&self, commitments: &Commitments, coefficients: &Row, data: &Row) -> Point {
+    fn defect(&self, commitments: &CommitmentTable, coefficients: &Row, data: &Row) -> Point {
         let parts = [(&*self.table, data), (&*commitments.negated, coefficients)];
         self.backend.multiply_all(&parts)
     }
@@ -98,7 +98,7 @@ impl Generators {
     /// Panics on more chunks than that, and on chunks that do not match the shape of the commitments.
     pub fn verify(
         &self,
-        commitments: &Commitments,
+        commitments: &CommitmentTable,
         chunks: &[&Chunk],
         weights: &mut Weights,
     ) -> Verdicts {
@@ -145,7 +145,7 @@ pub struct Verdicts {
 
 struct Batch<'a> {
     generators: &'a Generators,
-    commitments: &'a Commitments,
+    commitments: &'a CommitmentTable,
     chunks: &'a [&'a Chunk],
     factors: Vec<Scalar>,
 }
@@ -193,14 +193,14 @@ impl Batch<'_> {
 
 /// The decoded commitments of one generation, with a small table of their negatives.
 #[derive(Clone, Debug)]
-pub struct Commitments {
+pub struct CommitmentTable {
     encoded: Arc<[Hash]>,
     negated: Arc<Table>,
 }
 
-impl Commitments {
+impl CommitmentTable {
     /// Decodes N·32 bytes. The identity is legal: it is the commitment to a zero chunk.
-    pub fn decode(bytes: &[u8], chunks: u16) -> Result<Commitments, PieceError> {
+    pub fn decode(bytes: &[u8], chunks: u16) -> Result<CommitmentTable, PieceError> {
         let expected = 32 * usize::from(chunks);
         if bytes.len() != expected {
             return Err(PieceError::Length {
@@ -216,14 +216,14 @@ impl Commitments {
             points.push(point.ok_or(PieceError::NonCanonicalPoint { index })?);
             encoded.push(encoding);
         }
-        Ok(Commitments::new(encoded, &points))
+        Ok(CommitmentTable::new(encoded, &points))
     }
 
-    fn new(encoded: Vec<[u8; 32]>, points: &[Point]) -> Commitments {
+    fn new(encoded: Vec<[u8; 32]>, points: &[Point]) -> CommitmentTable {
         // Negative, so that a defect is one sum over both tables.
         let negated: Vec<Point> = points.iter().map(Point::neg).collect();
         let negated = Arc::new(Table::new(Window::Bits4, &negated));
-        Commitments {
+        CommitmentTable {
             encoded: encoded.into(),
             negated,
         }

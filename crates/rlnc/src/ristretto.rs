@@ -14,7 +14,7 @@ use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::kernel::Dispatch;
 use crate::merkle::{Hash, Tree, climb};
 use crate::payload::{self, Joiner};
-use crate::pedersen::{Commitments, Generators, Verdicts, Weights, commitment_leaf};
+use crate::pedersen::{CommitmentTable, Generators, Verdicts, Weights, commitment_leaf};
 use crate::row::Row;
 use crate::scalar::Scalar;
 
@@ -37,7 +37,7 @@ use crate::scalar::Scalar;
 /// for batch in 0.. {
 ///     let chunk = code.draw(&source.decoder, 0, Distribution::Fresh, &mut rng).expect("a source has chunks");
 ///     let mut weights = Weights::new(&[9; 32], &id, batch);
-///     let verdicts = code.verify(&source.header, &source.anchors[0], &[chunk.clone()], &mut weights);
+///     let verdicts = code.verify(&source.header, &source.commitments[0], &[chunk.clone()], &mut weights);
 ///     assert!(verdicts.valid[0]);
 ///     code.accept(&mut decoder, chunk);
 ///     if code.is_full(&decoder) {
@@ -55,15 +55,15 @@ pub struct Ristretto {
 
 /// The commitments of one generation and their Merkle path to the header.
 #[derive(Clone, Debug)]
-pub struct Anchor {
-    commitments: Commitments,
+pub struct Commitments {
+    table: CommitmentTable,
     path: Arc<[Hash]>,
 }
 
-impl Anchor {
-    /// The commitments.
-    pub fn commitments(&self) -> &Commitments {
-        &self.commitments
+impl Commitments {
+    /// The decoded commitments.
+    pub fn table(&self) -> &CommitmentTable {
+        &self.table
     }
 }
 
@@ -134,7 +134,7 @@ impl Ristretto {
 
 impl Coding for Ristretto {
     type Piece = Arc<Chunk>;
-    type Anchor = Anchor;
+    type Commitments = Commitments;
     type Decoder = Decoder;
 
     fn strategy(&self) -> Strategy {
@@ -154,20 +154,20 @@ impl Coding for Ristretto {
         let source = payload::split(&header, payload);
         let commit = |rows: &Vec<Row>| {
             let rows: Vec<&Row> = rows.iter().collect();
-            self.generators.commitments(&rows)
+            self.generators.commitment_table(&rows)
         };
-        let lists: Vec<Commitments> = source.iter().map(commit).collect();
-        let tree = Tree::new((0..).zip(&lists).map(|(g, list)| list.leaf(g)).collect());
+        let tables: Vec<CommitmentTable> = source.iter().map(commit).collect();
+        let tree = Tree::new((0..).zip(&tables).map(|(g, table)| table.leaf(g)).collect());
         header.commit_root = tree.root();
-        let anchor = |(generation, commitments)| Anchor {
-            commitments,
+        let with_path = |(generation, table)| Commitments {
+            table,
             path: tree.path(generation).into(),
         };
-        let anchors = lists.into_iter().enumerate().map(anchor).collect();
+        let commitments = tables.into_iter().enumerate().map(with_path).collect();
         let decoder = self.complete(&header, source);
         Ok(Published {
             header,
-            anchors,
+            commitments,
             decoder,
         })
     }
@@ -190,17 +190,17 @@ impl Coding for Ristretto {
         Ok(header)
     }
 
-    fn encode_anchor(&self, anchor: &Anchor, out: &mut Vec<u8>) {
-        out.extend_from_slice(anchor.commitments.encoded().as_flattened());
-        out.extend_from_slice(anchor.path.as_flattened());
+    fn encode_commitments(&self, commitments: &Commitments, out: &mut Vec<u8>) {
+        out.extend_from_slice(commitments.table.encoded().as_flattened());
+        out.extend_from_slice(commitments.path.as_flattened());
     }
 
-    fn read_anchor(
+    fn read_commitments(
         &self,
         header: &Header,
         generation: u16,
         bytes: &[u8],
-    ) -> Result<Anchor, PieceError> {
+    ) -> Result<Commitments, PieceError> {
         let (list, path) = bytes.split_at(32 * usize::from(header.chunks));
         let (list_hashes, _) = list.as_chunks::<32>();
         let (path, _) = path.as_chunks::<32>();
@@ -209,9 +209,9 @@ impl Coding for Ristretto {
         if climb(leaf, usize::from(generation), path) != header.commit_root {
             return Err(PieceError::Path);
         }
-        let commitments = Commitments::decode(list, header.chunks)?;
-        Ok(Anchor {
-            commitments,
+        let table = CommitmentTable::decode(list, header.chunks)?;
+        Ok(Commitments {
+            table,
             path: path.into(),
         })
     }
@@ -272,13 +272,12 @@ impl Coding for Ristretto {
     fn verify(
         &self,
         _header: &Header,
-        anchor: &Anchor,
+        commitments: &Commitments,
         pieces: &[Arc<Chunk>],
         weights: &mut Weights,
     ) -> Verdicts {
         let chunks: Vec<&Chunk> = pieces.iter().map(Arc::as_ref).collect();
-        self.generators
-            .verify(&anchor.commitments, &chunks, weights)
+        self.generators.verify(&commitments.table, &chunks, weights)
     }
 
     fn accept(&self, decoder: &mut Decoder, piece: Arc<Chunk>) -> bool {

@@ -134,7 +134,7 @@ pub(crate) fn shard_bytes(header: &Header) -> usize {
 
 impl Coding for Rs {
     type Piece = Shard;
-    type Anchor = ();
+    type Commitments = ();
     type Decoder = ShardDecoder;
 
     fn strategy(&self) -> Strategy {
@@ -159,7 +159,7 @@ impl Coding for Rs {
         let decoder = complete(&header, shards, &tree);
         Ok(Published {
             header,
-            anchors: vec![()],
+            commitments: vec![()],
             decoder,
         })
     }
@@ -168,9 +168,9 @@ impl Coding for Rs {
         self.payload_bytes_max
     }
 
-    fn encode_anchor(&self, _anchor: &(), _out: &mut Vec<u8>) {}
+    fn encode_commitments(&self, _commitments: &(), _out: &mut Vec<u8>) {}
 
-    fn read_anchor(&self, _header: &Header, _: u16, _bytes: &[u8]) -> Result<(), PieceError> {
+    fn read_commitments(&self, _header: &Header, _: u16, _bytes: &[u8]) -> Result<(), PieceError> {
         Ok(())
     }
 

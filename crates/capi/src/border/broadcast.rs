@@ -157,59 +157,61 @@ pub unsafe extern "C" fn alphorn_broadcast_signing_root(
     unsafe { status(error, run) }
 }
 
-/// Anchors, which travel with the header: one for each generation of random linear combinations, none for
-/// shards and for NULL.
+/// Lists of commitments, which travel with the header: one for each generation of random linear combinations,
+/// none for shards and for NULL.
 ///
 /// # Safety
 /// `broadcast`: a handle, or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn alphorn_broadcast_anchors(broadcast: *const alphorn_broadcast) -> u16 {
+pub unsafe extern "C" fn alphorn_broadcast_commitment_lists(
+    broadcast: *const alphorn_broadcast,
+) -> u16 {
     number(0, || {
         // SAFETY: `broadcast` is a handle or NULL.
         let broadcast = unsafe { object_at(broadcast, "broadcast") }?;
-        Ok(broadcast.lock().anchors())
+        Ok(broadcast.lock().commitment_lists())
     })
 }
 
-/// The anchor of a generation. Free it with alphorn_bytes_free.
+/// The commitments of a generation. Free it with alphorn_bytes_free.
 ///
 /// # Safety
 /// `broadcast`: a handle. `error`: NULL, or room for one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn alphorn_broadcast_anchor(
+pub unsafe extern "C" fn alphorn_broadcast_commitments(
     broadcast: *const alphorn_broadcast,
     generation: u16,
     error: *mut alphorn_error,
 ) -> *mut alphorn_bytes {
     let run = || {
         // SAFETY: `broadcast` is a handle.
-        let anchor = unsafe { object_at(broadcast, "broadcast") }?
+        let commitments = unsafe { object_at(broadcast, "broadcast") }?
             .lock()
-            .anchor(generation)?;
-        Ok(alphorn_bytes::from(anchor))
+            .commitments(generation)?;
+        Ok(alphorn_bytes::from(commitments))
     };
     // SAFETY: `error` is as the contract above says.
     unsafe { object(error, run) }
 }
 
-/// Takes an anchor and checks it against the header.
+/// Takes the commitments of a generation and checks them against the header.
 ///
 /// # Safety
-/// `broadcast`: a handle. `anchor`: `anchor_len` bytes. `error`: NULL, or room for one.
+/// `broadcast`: a handle. `commitments`: `commitments_len` bytes. `error`: NULL, or room for one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn alphorn_broadcast_add_anchor(
+pub unsafe extern "C" fn alphorn_broadcast_add_commitments(
     broadcast: *mut alphorn_broadcast,
     generation: u16,
-    anchor: *const u8,
-    anchor_len: usize,
+    commitments: *const u8,
+    commitments_len: usize,
     error: *mut alphorn_error,
 ) -> alphorn_status {
     let run = || {
         // SAFETY: `broadcast` is a handle.
         let broadcast = unsafe { object_at(broadcast, "broadcast") }?;
-        // SAFETY: `anchor` leads to as many bytes as its length says.
-        let anchor = unsafe { items_at(anchor, anchor_len, "anchor") }?;
-        broadcast.lock().add_anchor(generation, anchor)
+        // SAFETY: `commitments` leads to as many bytes as its length says.
+        let commitments = unsafe { items_at(commitments, commitments_len, "commitments") }?;
+        broadcast.lock().add_commitments(generation, commitments)
     };
     // SAFETY: `error` is as the contract above says.
     unsafe { status(error, run) }

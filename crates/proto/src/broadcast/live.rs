@@ -79,14 +79,14 @@ pub(super) struct Share {
     pub(super) owed: u16,
     /// Pieces requested from it.
     pub(super) asked: u16,
-    /// The anchor was sent to it.
-    pub(super) anchor: bool,
+    /// The commitments were sent to it.
+    pub(super) commitments: bool,
 }
 
 /// One generation: what is verified, and what remains to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Flow<C: Coding> {
-    pub(super) anchor: Option<C::Anchor>,
+    pub(super) commitments: Option<C::Commitments>,
     pub(super) rank: u16,
     /// Hop that pieces of the burst carry.
     pub(super) burst_hop: u8,
@@ -180,7 +180,7 @@ pub(super) struct Live<C: Coding> {
     pub(super) queue: Vec<Waiting<C::Piece>>,
     pub(super) held: Vec<Waiting<C::Piece>>,
     /// Pieces of generations whose commitments have not arrived.
-    pub(super) unanchored: Vec<Waiting<C::Piece>>,
+    pub(super) without_commitments: Vec<Waiting<C::Piece>>,
     /// A waiting piece was dropped: after the current batch the rest is offered again.
     pub(super) sort_out: bool,
     /// The batch being verified: its job and its pieces.
@@ -228,10 +228,10 @@ impl<C: Coding> Live<C> {
             Strategy::Rs => header.shards_total,
         };
         let flow = |generation: u16| Flow {
-            // The anchor of shards is empty and never sent, so decoding it cannot fail.
-            anchor: match header.strategy {
-                Strategy::Rs => code.decode_anchor(&header, generation, &[]).ok(),
-                Strategy::Rlnc => announce.anchor.clone(),
+            // The commitments of shards are empty and never sent, so decoding them cannot fail.
+            commitments: match header.strategy {
+                Strategy::Rs => code.decode_commitments(&header, generation, &[]).ok(),
+                Strategy::Rlnc => announce.commitments.clone(),
             },
             rank: code.rank(&decoder, generation),
             burst_hop: 0,
@@ -266,7 +266,7 @@ impl<C: Coding> Live<C> {
             shard_ties: (0..total).collect(),
             queue: Vec::new(),
             held: Vec::new(),
-            unanchored: Vec::new(),
+            without_commitments: Vec::new(),
             sort_out: false,
             verifying: None,
             batches: 0,

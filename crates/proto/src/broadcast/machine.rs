@@ -381,8 +381,10 @@ impl<C: Coding> Broadcast<C> {
                 generation, want, ..
             } => self.on_need(index, from, generation, &want),
             Message::Commits {
-                generation, anchor, ..
-            } => self.on_commits(index, from, generation, anchor),
+                generation,
+                commitments,
+                ..
+            } => self.on_commits(index, from, generation, commitments),
             Message::Unread(unread) => match unread.read(&self.code, self) {
                 Ok(message) => self.on_message(now, from, message),
                 Err(reason) => self.refuse(from, reason),
@@ -561,10 +563,10 @@ impl<C: Coding> Known for Broadcast<C> {
         live.or_else(|| self.gate.header(id))
     }
 
-    fn has_anchor(&self, id: &Id, generation: u16) -> bool {
+    fn has_commitments(&self, id: &Id, generation: u16) -> bool {
         let live = self.find(id).map(|index| &self.live[index]);
         let flow = live.and_then(|live| live.flows.get(usize::from(generation)));
-        flow.is_some_and(|flow| flow.anchor.is_some())
+        flow.is_some_and(|flow| flow.commitments.is_some())
     }
 
     fn is_verified(&self, id: &Id) -> bool {
@@ -587,8 +589,8 @@ impl<C: Coding> Known for KnownTo<'_, C> {
         self.node.header(id)
     }
 
-    fn has_anchor(&self, id: &Id, generation: u16) -> bool {
-        self.node.has_anchor(id, generation)
+    fn has_commitments(&self, id: &Id, generation: u16) -> bool {
+        self.node.has_commitments(id, generation)
     }
 
     fn is_verified(&self, id: &Id) -> bool {

@@ -49,23 +49,23 @@ pub struct Announce<C: Coding> {
     pub header: Header,
     /// The source's signature over [`Header::signing_root`].
     pub auth: Bytes,
-    /// The anchor of a broadcast of one generation. None if anchors have their own messages, if there are none, or if
+    /// The commitments of a broadcast of one generation. None if they have their own messages, if there are none, or if
     /// the receiver already knew the broadcast.
-    pub anchor: Option<C::Anchor>,
+    pub commitments: Option<C::Commitments>,
     wire_bytes: u32,
 }
 
 impl<C: Coding> Announce<C> {
-    /// Creates an announcement with an authenticator and, if there is only one generation, its anchor.
+    /// Creates an announcement with an authenticator and, if there is only one generation, its commitments.
     pub fn new(
         code: &C,
         id: Id,
         header: Header,
         auth: Bytes,
-        anchor: Option<C::Anchor>,
+        commitments: Option<C::Commitments>,
     ) -> Announce<C> {
         let beside = if rides_along(code, &header) {
-            code.anchor_bytes(&header)
+            code.commitments_bytes(&header)
         } else {
             0
         };
@@ -74,7 +74,7 @@ impl<C: Coding> Announce<C> {
             wire_bytes: (1 + HEADER_BYTES + 2 + auth.len() + beside) as u32,
             header,
             auth,
-            anchor,
+            commitments,
         }
     }
 
@@ -86,9 +86,9 @@ impl<C: Coding> Announce<C> {
     }
 }
 
-/// Whether the only anchor of a broadcast is sent with its header.
+/// Whether the commitments of a broadcast are sent with its header, since there is one list of them.
 pub(super) fn rides_along<C: Coding>(code: &C, header: &Header) -> bool {
-    code.anchors(header) == 1
+    code.commitment_lists(header) == 1
 }
 
 /// What a node has of each generation.
@@ -125,14 +125,14 @@ pub struct Unread {
 pub enum Message<C: Coding> {
     /// A signed header.
     Header(Arc<Announce<C>>),
-    /// The anchor of one of several generations.
+    /// The commitments of one of several generations.
     Commits {
         /// Id of the broadcast.
         id: Id,
         /// The generation.
         generation: u16,
-        /// Its anchor; none if the receiver already had it.
-        anchor: Option<C::Anchor>,
+        /// Its commitments; none if the receiver already had them.
+        commitments: Option<C::Commitments>,
         /// Encoded size in bytes.
         wire_bytes: u32,
     },
@@ -180,8 +180,8 @@ pub trait Known {
     /// The header of a broadcast.
     fn header(&self, id: &Id) -> Option<&Header>;
 
-    /// Whether the anchor of a generation is known: another peer's is then not worth decoding.
-    fn has_anchor(&self, _id: &Id, _generation: u16) -> bool {
+    /// Whether the commitments of a generation are known: another peer's are then not worth decoding.
+    fn has_commitments(&self, _id: &Id, _generation: u16) -> bool {
         false
     }
 
@@ -218,19 +218,19 @@ impl<C: Coding> Message<C> {
         }
     }
 
-    /// Builds the message with the anchor of one of several generations.
+    /// Builds the message with the commitments of one of several generations.
     pub fn commits(
         code: &C,
         header: &Header,
         id: Id,
         generation: u16,
-        anchor: C::Anchor,
+        commitments: C::Commitments,
     ) -> Message<C> {
         Message::Commits {
             id,
             generation,
-            anchor: Some(anchor),
-            wire_bytes: (HEAD_BYTES + 2) as u32 + code.anchor_bytes(header) as u32,
+            commitments: Some(commitments),
+            wire_bytes: (HEAD_BYTES + 2) as u32 + code.commitments_bytes(header) as u32,
         }
     }
 
@@ -313,22 +313,22 @@ impl<C: Coding> Message<C> {
             Message::Header(announce) => {
                 writer.u8(TAG_HEADER);
                 write_signed(&mut writer, &announce.header, &announce.auth);
-                if let Some(anchor) = &announce.anchor
+                if let Some(commitments) = &announce.commitments
                     && rides_along(code, header)
                 {
-                    code.encode_anchor(anchor, &mut body);
+                    code.encode_commitments(commitments, &mut body);
                 }
             }
             Message::Commits {
                 id,
                 generation,
-                anchor,
+                commitments,
                 ..
             } => {
                 head(TAG_COMMITS, id);
                 writer.u16(*generation);
-                if let Some(anchor) = anchor {
-                    code.encode_anchor(anchor, &mut body);
+                if let Some(commitments) = commitments {
+                    code.encode_commitments(commitments, &mut body);
                 }
             }
             Message::Piece { id, piece, .. } => {

@@ -23,7 +23,7 @@ struct Orphan<C: Coding> {
     unasked: Option<Time>,
 }
 
-/// Two bounded lists: pieces and anchors, which expire, and short notes, which are replaced by
+/// Two bounded lists: pieces and commitments, which expire, and short notes, which are replaced by
 /// newer ones of the same peer.
 #[derive(Clone, Debug)]
 pub(super) struct Orphans<C: Coding> {

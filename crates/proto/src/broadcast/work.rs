@@ -43,8 +43,8 @@ pub enum Work<C: Coding> {
     VerifyPieces {
         /// The header.
         header: Arc<Header>,
-        /// The anchor to verify them against.
-        anchor: C::Anchor,
+        /// The commitments to verify them against.
+        commitments: C::Commitments,
         /// The pieces, grouped by sender.
         pieces: Vec<C::Piece>,
         /// Random weights of this batch.
@@ -204,10 +204,10 @@ impl<C: Coding> Work<C> {
             } => Product::Published(code.publish(*subject, payload, *cut)),
             Work::VerifyPieces {
                 header,
-                anchor,
+                commitments,
                 pieces,
                 weights,
-            } => Product::Verified(code.verify(header, anchor, pieces, &mut weights.clone())),
+            } => Product::Verified(code.verify(header, commitments, pieces, &mut weights.clone())),
             Work::Recode {
                 decoder,
                 generation,

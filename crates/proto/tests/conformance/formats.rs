@@ -331,11 +331,11 @@ fn says_coded<C: Code>(code: &C, header: &CodedHeader, one: &Coded<C>, bytes: &[
         Coded::Header(announce) => json!({
             "header": says_header(&announce.header),
             "auth": hex::encode(&announce.auth),
-            "anchor": hex::encode(&bytes[1 + 100 + 2 + announce.auth.len()..]),
+            "commitments": hex::encode(&bytes[1 + 100 + 2 + announce.auth.len()..]),
         }),
         Coded::Commits { generation, .. } => json!({
             "generation": generation,
-            "anchor": hex::encode(&bytes[33 + 2..]),
+            "commitments": hex::encode(&bytes[33 + 2..]),
         }),
         Coded::Piece { piece, .. } => {
             let (hop, rank) = code.hop_and_rank(piece);

@@ -28,11 +28,11 @@ fn a_modelled_broadcast_runs_to_the_end_with_the_sizes_of_the_real_one() {
         let source = code.publish(SUBJECT, &[1; 117_800], cut).unwrap();
         let header = code.decode_header(&source.header.encode()).unwrap();
         let mut bytes = Vec::new();
-        code.encode_anchor(&source.anchors[0], &mut bytes);
-        assert_eq!(bytes.len(), code.anchor_bytes(&header));
+        code.encode_commitments(&source.commitments[0], &mut bytes);
+        assert_eq!(bytes.len(), code.commitments_bytes(&header));
         assert_eq!(
-            code.decode_anchor(&header, 0, &bytes).unwrap(),
-            source.anchors[0]
+            code.decode_commitments(&header, 0, &bytes).unwrap(),
+            source.commitments[0]
         );
         let mut sender = source.decoder.clone();
         for hop in 0..4 {
@@ -131,12 +131,17 @@ fn verdicts_follow_the_flag_and_sums_those_of_bisecting() {
         piece
     };
     let pieces: Vec<ModelChunk> = (0..10).map(|i| draw(i != 6)).collect();
-    let verdicts = code.verify(&source.header, &source.anchors[0], &pieces, &mut weights);
+    let verdicts = code.verify(
+        &source.header,
+        &source.commitments[0],
+        &pieces,
+        &mut weights,
+    );
     assert!((0..10).all(|i| verdicts.valid[i] == (i != 6)));
     assert!((4..=5).contains(&verdicts.sums));
     let verdicts = code.verify(
         &source.header,
-        &source.anchors[0],
+        &source.commitments[0],
         &pieces[..1],
         &mut weights,
     );

@@ -30,7 +30,7 @@ fn history<C: Coding>(code: &C, payload: &[u8], indices: &[u16]) -> Vec<String> 
         let second = code.offer(&mut decoder, &piece);
         let mut weights = Weights::new(&[0; 32], &Id([0; 32]), 0);
         let pieces = std::slice::from_ref(&piece);
-        let verdicts = code.verify(header, &source.anchors[0], pieces, &mut weights);
+        let verdicts = code.verify(header, &source.commitments[0], pieces, &mut weights);
         assert_eq!(verdicts.valid, [true]);
         let accepted = code.accept(&mut decoder, piece.clone());
         let has = code.draw(&decoder, index, Distribution::Fresh, &mut rng);
@@ -86,9 +86,9 @@ fn what_is_wrong_is_found() {
     assert!(code.decode_piece(header, &body[..4]).is_err());
     body[0] = header.shards_total as u8;
     assert!(code.decode_piece(header, &body).is_err());
-    assert!(code.decode_anchor(header, 1, &[]).is_err());
-    assert!(code.decode_anchor(header, 0, &[1]).is_err());
-    assert_eq!(code.decode_anchor(header, 0, &[]), Ok(()));
+    assert!(code.decode_commitments(header, 1, &[]).is_err());
+    assert!(code.decode_commitments(header, 0, &[1]).is_err());
+    assert_eq!(code.decode_commitments(header, 0, &[]), Ok(()));
     // Waiting shards are forgotten, held ones are not; nothing is drawn that is not there.
     let mut decoder = code.decoder(header);
     assert_eq!(code.offer(&mut decoder, &piece), PieceStatus::Innovative);

@@ -28,9 +28,9 @@ fn source(seed: u64) -> Vec<Row> {
         .collect()
 }
 
-fn commit(generators: &Generators, rows: &[Row]) -> Commitments {
+fn commit(generators: &Generators, rows: &[Row]) -> CommitmentTable {
     let encoded = generators.commit(&rows.iter().collect::<Vec<_>>());
-    Commitments::decode(encoded.as_flattened(), rows.len() as u16).unwrap()
+    CommitmentTable::decode(encoded.as_flattened(), rows.len() as u16).unwrap()
 }
 
 fn combine(rows: &[Row], factors: &[Scalar]) -> Chunk {
@@ -141,7 +141,7 @@ fn trap_07_cosets_decide_not_coordinates() {
         };
         let points: Vec<Point> = honest.encoded().iter().map(moved).collect();
         let negated = Arc::new(Table::new(Window::Bits4, &points));
-        let commitments = Commitments {
+        let commitments = CommitmentTable {
             encoded: honest.encoded.clone(),
             negated,
         };
@@ -240,7 +240,7 @@ fn trap_04_commitments_must_be_canonical() {
     odd[0] |= 1;
     for (bad, encoding) in [high_bit, odd, [0xff; 32]].into_iter().enumerate() {
         let bytes = [good, good, encoding].concat();
-        let error = Commitments::decode(&bytes, 3).unwrap_err();
+        let error = CommitmentTable::decode(&bytes, 3).unwrap_err();
         assert_eq!(
             error,
             PieceError::NonCanonicalPoint { index: 2 },
@@ -248,7 +248,7 @@ fn trap_04_commitments_must_be_canonical() {
         );
     }
     assert_eq!(
-        Commitments::decode(&good, 2).unwrap_err(),
+        CommitmentTable::decode(&good, 2).unwrap_err(),
         PieceError::Length {
             found: 32,
             expected: 64

@@ -30,8 +30,8 @@ fn weights(counter: u64) -> Weights {
 }
 
 fn verify(code: &Ristretto, source: &Published<Ristretto>, pieces: &[Arc<Chunk>]) -> Vec<bool> {
-    let anchor = &source.anchors[usize::from(pieces[0].generation)];
-    code.verify(&source.header, anchor, pieces, &mut weights(0))
+    let commitments = &source.commitments[usize::from(pieces[0].generation)];
+    code.verify(&source.header, commitments, pieces, &mut weights(0))
         .valid
 }
 
@@ -78,10 +78,10 @@ fn the_known_broadcast() {
     assert_eq!((header.unit, header.len, header.generations), (4, 248, 1));
     assert_eq!(header.payload_hash, known::hash("payload_hash"));
     assert_eq!(header.commit_root, known::hash("commit_root"));
-    let commitments = source.anchors[0].commitments();
-    assert_eq!(commitments.encoded()[0], known::hash("commitment_0"));
-    assert_eq!(commitments.encoded()[1], known::hash("commitment_1"));
-    assert_eq!(commitments.leaf(0), header.commit_root);
+    let table = source.commitments[0].table();
+    assert_eq!(table.encoded()[0], known::hash("commitment_0"));
+    assert_eq!(table.encoded()[1], known::hash("commitment_1"));
+    assert_eq!(table.leaf(0), header.commit_root);
     let network_id = [0; 32];
     assert_eq!(
         header.signing_root(&network_id),
@@ -148,7 +148,7 @@ fn payloads_come_back_through_chains_of_relays() {
 }
 
 #[test]
-fn anchors_round_trip_and_are_checked_against_the_root() {
+fn commitments_round_trip_and_are_checked_against_the_root() {
     let code = code(16);
     let cut = Cut {
         chunks: 3,
@@ -157,32 +157,29 @@ fn anchors_round_trip_and_are_checked_against_the_root() {
     };
     let source = code.publish(SUBJECT, &[9; 7000], cut).unwrap();
     let header = &source.header;
-    for (generation, anchor) in (0..).zip(&source.anchors) {
+    for (generation, commitments) in (0..).zip(&source.commitments) {
         let mut bytes = Vec::new();
-        code.encode_anchor(anchor, &mut bytes);
-        assert_eq!(bytes.len(), code.anchor_bytes(header));
-        let decoded = code.decode_anchor(header, generation, &bytes).unwrap();
-        assert_eq!(
-            decoded.commitments().encoded(),
-            anchor.commitments().encoded()
-        );
-        let wrong = code.decode_anchor(header, (generation + 1) % 5, &bytes);
+        code.encode_commitments(commitments, &mut bytes);
+        assert_eq!(bytes.len(), code.commitments_bytes(header));
+        let decoded = code.decode_commitments(header, generation, &bytes).unwrap();
+        assert_eq!(decoded.table().encoded(), commitments.table().encoded());
+        let wrong = code.decode_commitments(header, (generation + 1) % 5, &bytes);
         assert_eq!(wrong.unwrap_err(), PieceError::Path);
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 4;
             let error = code
-                .decode_anchor(header, generation, &changed)
+                .decode_commitments(header, generation, &changed)
                 .unwrap_err();
             assert_eq!(error, PieceError::Path, "byte {at}");
         }
         assert!(matches!(
-            code.decode_anchor(header, generation, &bytes[1..]),
+            code.decode_commitments(header, generation, &bytes[1..]),
             Err(PieceError::Length { .. })
         ));
     }
     assert!(matches!(
-        code.decode_anchor(header, 5, &[]),
+        code.decode_commitments(header, 5, &[]),
         Err(PieceError::Generation {
             found: 5,
             generations: 5
@@ -201,7 +198,7 @@ fn trap_04_committed_bytes_that_are_no_points() {
     let list = [[0xff; 32], [0; 32]];
     header.commit_root = commitment_leaf(0, &list);
     let error = code
-        .decode_anchor(&header, 0, list.as_flattened())
+        .decode_commitments(&header, 0, list.as_flattened())
         .unwrap_err();
     assert_eq!(error, PieceError::NonCanonicalPoint { index: 0 });
 }
@@ -331,15 +328,15 @@ fn trap_06_a_payload_of_zeros_is_delivered() {
     let payload = vec![0; 700];
     let source = code.publish(SUBJECT, &payload, Cut::rlnc(3)).unwrap();
     assert!(
-        source.anchors[0]
-            .commitments()
+        source.commitments[0]
+            .table()
             .encoded()
             .iter()
             .all(|c| *c == [0; 32])
     );
     let mut bytes = Vec::new();
-    code.encode_anchor(&source.anchors[0], &mut bytes);
-    code.decode_anchor(&source.header, 0, &bytes).unwrap();
+    code.encode_commitments(&source.commitments[0], &mut bytes);
+    code.decode_commitments(&source.header, 0, &bytes).unwrap();
     let mut relay = code.decoder(&source.header);
     transfer(&code, &source, &source.decoder, &mut relay, &mut rng(4));
     assert_eq!(code.decode(&source.header, &relay).unwrap().0, payload);
@@ -378,15 +375,15 @@ fn evil_source(code: &Ristretto, header: &Header, rows: &[Row]) -> Published<Ris
     let encoded = code.generators.commit(&rows.iter().collect::<Vec<_>>());
     let mut header = header.clone();
     header.commit_root = commitment_leaf(0, &encoded);
-    let commitments = Commitments::decode(encoded.as_flattened(), header.chunks).unwrap();
-    let anchors = vec![Anchor {
-        commitments,
+    let table = CommitmentTable::decode(encoded.as_flattened(), header.chunks).unwrap();
+    let commitments = vec![Commitments {
+        table,
         path: Arc::new([]),
     }];
     let decoder = code.complete(&header, vec![rows.to_vec()]);
     Published {
         header,
-        anchors,
+        commitments,
         decoder,
     }
 }
@@ -609,7 +606,7 @@ proptest! {
         if let Ok(piece) = code.decode_piece(&source.header, &bytes) {
             prop_assert_eq!(code.generation(&piece), 0);
         }
-        prop_assert!(code.decode_anchor(&source.header, 0, &bytes).is_err());
+        prop_assert!(code.decode_commitments(&source.header, 0, &bytes).is_err());
         prop_assert!(code.decode_header(&bytes).is_err());
     }
 }

@@ -97,13 +97,13 @@ impl<C: Spoil> PieceFlood<C> {
         if let Some(first) = auth.first_mut() {
             *first = FORGED;
         }
-        let anchor = announce.anchor.clone();
+        let commitments = announce.commitments.clone();
         Message::Header(Arc::new(Announce::new(
             &self.code,
             id,
             header,
             auth.into(),
-            anchor,
+            commitments,
         )))
     }
 

@@ -123,7 +123,7 @@ fn no_codeword(code: &Rs, mut header: Header) -> Published<Rs> {
     }
     Published {
         header,
-        anchors: vec![()],
+        commitments: vec![()],
         decoder,
     }
 }
@@ -167,7 +167,8 @@ mod tests {
                 );
                 let pieces = [drawn.clone().unwrap(), C::spoil(&drawn.unwrap())];
                 let mut weights = Weights::new(&[1; 32], &header.id(&[0; 32]), 1);
-                let verdicts = code.verify(header, &published.anchors[0], &pieces, &mut weights);
+                let verdicts =
+                    code.verify(header, &published.commitments[0], &pieces, &mut weights);
                 assert_eq!(verdicts.valid, [true, false]);
                 code.accept(&mut decoder, pieces[0].clone());
             }

@@ -81,9 +81,9 @@ impl Bench {
             *batch += 1;
             ((0..count).filter_map(draw).collect(), *batch)
         };
-        let anchor = &source.anchors[0];
+        let commitments = &source.commitments[0];
         median_ns(pieces, |(pieces, batch)| {
-            let verdicts = code.verify(&source.header, anchor, pieces, &mut weights(*batch));
+            let verdicts = code.verify(&source.header, commitments, pieces, &mut weights(*batch));
             let all_valid = verdicts.valid.iter().all(|valid| *valid);
             assert!(
                 all_valid,
@@ -178,8 +178,8 @@ fn receive(
             waiting[usize::from(code.generation(&piece))].push(piece);
         }
     }
-    for (pieces, anchor) in waiting.into_iter().zip(&source.anchors) {
-        let verdicts = code.verify(header, anchor, &pieces, &mut weights(batch));
+    for (pieces, commitments) in waiting.into_iter().zip(&source.commitments) {
+        let verdicts = code.verify(header, commitments, &pieces, &mut weights(batch));
         for (piece, valid) in pieces.into_iter().zip(verdicts.valid) {
             if valid {
                 code.accept(&mut decoder, piece);

@@ -29,7 +29,7 @@ struct Candidate<C: Coding> {
     /// not. The first one is verified.
     announces: Vec<(PeerIndex, Arc<Announce<C>>)>,
     /// The commitments. They depend on the id, not on the signature, so they are decoded once.
-    anchor: Option<C::Anchor>,
+    commitments: Option<C::Commitments>,
     verifying: bool,
     /// Number of lost verifications.
     lost: u8,
@@ -38,11 +38,11 @@ struct Candidate<C: Coding> {
 impl<C: Coding> Candidate<C> {
     /// Bytes kept of the announcement at this index. The commitments count for the first one.
     fn bytes_of(&self, at: usize, each: u64) -> u64 {
-        let anchor = match (at, &self.anchor) {
-            (0, Some(_)) => self.announces[0].1.header.anchor_memory_bytes(),
+        let commitments = match (at, &self.commitments) {
+            (0, Some(_)) => self.announces[0].1.header.commitments_memory_bytes(),
             _ => 0,
         };
-        each + anchor
+        each + commitments
     }
 
     fn bytes(&self, each: u64) -> u64 {
@@ -116,7 +116,7 @@ impl<C: Coding> Gate<C> {
 
     /// Whether a new header of a peer would be the one dropped.
     fn would_shed(&self, peer: PeerIndex, header: &Header, auth_bytes_max: u16, max: u64) -> bool {
-        let bytes = announce_bytes(auth_bytes_max) + header.anchor_memory_bytes();
+        let bytes = announce_bytes(auth_bytes_max) + header.commitments_memory_bytes();
         let begins = !self.busy().contains(&peer) && self.may_verify(bytes, auth_bytes_max, max);
         if begins || self.memory_bytes(auth_bytes_max) + bytes <= max {
             return false;
@@ -175,13 +175,13 @@ impl<C: Coding> Broadcast<C> {
             None if peer.headers >= HEADERS_PEER_MAX => {
                 return self.refused.add(Reject::BudgetExceeded);
             }
-            // The anchor was skipped because the broadcast was known, and that broadcast is over.
-            None if rides_along(&self.code, &announce.header) && announce.anchor.is_none() => {
+            // The commitments were skipped because the broadcast was known, and that broadcast is over.
+            None if rides_along(&self.code, &announce.header) && announce.commitments.is_none() => {
                 return self.refused.add(Reject::UnknownId);
             }
             None => waiting.push(Candidate {
                 id,
-                anchor: announce.anchor.clone(),
+                commitments: announce.commitments.clone(),
                 announces: vec![(from, announce)],
                 verifying: false,
                 lost: 0,
@@ -332,7 +332,7 @@ impl<C: Coding> Broadcast<C> {
     /// Admits a valid header: the first of its subject begins a broadcast, the second is evidence.
     fn admit(&mut self, now: Time, candidate: Candidate<C>) {
         self.release_headers(&candidate);
-        let announce = self.with_anchor(&candidate);
+        let announce = self.with_commitments(&candidate);
         let subject = announce.header.subject;
         let (from, _) = candidate.announces[0];
         if let Err(reason) = self.check_room(&announce.header, from) {
@@ -377,9 +377,9 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// The announcement that was verified, with the commitments added if it was decoded without them.
-    fn with_anchor(&self, candidate: &Candidate<C>) -> Arc<Announce<C>> {
+    fn with_commitments(&self, candidate: &Candidate<C>) -> Arc<Announce<C>> {
         let announce = &candidate.announces[0].1;
-        if announce.anchor.is_some() || candidate.anchor.is_none() {
+        if announce.commitments.is_some() || candidate.commitments.is_none() {
             return announce.clone();
         }
         Arc::new(Announce::new(
@@ -387,7 +387,7 @@ impl<C: Coding> Broadcast<C> {
             announce.id,
             announce.header.clone(),
             announce.auth.clone(),
-            candidate.anchor.clone(),
+            candidate.commitments.clone(),
         ))
     }
 

@@ -373,12 +373,13 @@ impl<C: Coding> Broadcast<C> {
         if live.header.strategy == Strategy::Rs || rides_along(&self.code, &live.header) {
             return;
         }
-        let told = std::mem::replace(&mut live.share(peer, generation).anchor, true);
-        if let Some(anchor) = &live.flows[usize::from(generation)].anchor
+        let told = std::mem::replace(&mut live.share(peer, generation).commitments, true);
+        if let Some(commitments) = &live.flows[usize::from(generation)].commitments
             && !told
         {
-            let anchor = anchor.clone();
-            let commits = Message::commits(&self.code, &live.header, live.id, generation, anchor);
+            let commitments = commitments.clone();
+            let commits =
+                Message::commits(&self.code, &live.header, live.id, generation, commitments);
             self.out.push_back(send(commits));
         }
     }

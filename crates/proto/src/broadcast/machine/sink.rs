@@ -58,8 +58,8 @@ impl<C: Coding> Broadcast<C> {
         if demoted || muted {
             return self.refused.add(Reject::Useless);
         }
-        if live.flows[usize::from(generation)].anchor.is_none() {
-            return self.keep_for_anchor(index, from, piece);
+        if live.flows[usize::from(generation)].commitments.is_none() {
+            return self.keep_for_commitments(index, from, piece);
         }
         self.offer(index, from, piece, hop);
     }
@@ -105,15 +105,15 @@ impl<C: Coding> Broadcast<C> {
     }
 
     /// Keeps a piece whose commitments have not arrived. They are sent before it, so that is rare.
-    fn keep_for_anchor(&mut self, index: usize, from: PeerIndex, piece: C::Piece) {
+    fn keep_for_commitments(&mut self, index: usize, from: PeerIndex, piece: C::Piece) {
         let live = &mut self.live[index];
         let (hop, _) = self.code.hop_and_rank(&piece);
         if live.link(from).unverified >= self.config.unverified_peer_max {
             return self.refused.add(Reject::BudgetExceeded);
         }
         live.link(from).unverified += 1;
-        live.unanchored.push(Waiting { from, piece, hop });
-        if let Some(from) = shed(&mut live.unanchored, live.header.chunks) {
+        live.without_commitments.push(Waiting { from, piece, hop });
+        if let Some(from) = shed(&mut live.without_commitments, live.header.chunks) {
             let link = live.link(from);
             link.unverified = link.unverified.saturating_sub(1);
             self.refused.add(Reject::BudgetExceeded);
@@ -126,19 +126,19 @@ impl<C: Coding> Broadcast<C> {
         index: usize,
         from: PeerIndex,
         generation: u16,
-        anchor: Option<C::Anchor>,
+        commitments: Option<C::Commitments>,
     ) {
         let live = &mut self.live[index];
         if generation >= live.header.generations {
             return self.refuse(from, Reject::BadLength);
         }
-        live.share(from, generation).anchor = true;
+        live.share(from, generation).commitments = true;
         let flow = &mut live.flows[usize::from(generation)];
-        if flow.anchor.is_some() || anchor.is_none() {
+        if flow.commitments.is_some() || commitments.is_none() {
             return;
         }
-        flow.anchor = anchor;
-        let waiting = std::mem::take(&mut live.unanchored);
+        flow.commitments = commitments;
+        let waiting = std::mem::take(&mut live.without_commitments);
         for Waiting { from, piece, hop } in waiting {
             let live = &mut self.live[index];
             live.link(from).unverified -= 1;
@@ -146,7 +146,7 @@ impl<C: Coding> Broadcast<C> {
                 self.offer(index, from, piece, hop);
             } else {
                 live.link(from).unverified += 1;
-                live.unanchored.push(Waiting { from, piece, hop });
+                live.without_commitments.push(Waiting { from, piece, hop });
             }
         }
     }
@@ -176,13 +176,13 @@ impl<C: Coding> Broadcast<C> {
                 !taken
             });
         }
-        let Some(anchor) = live.flows[usize::from(generation)].anchor.clone() else {
+        let Some(commitments) = live.flows[usize::from(generation)].commitments.clone() else {
             return;
         };
         live.batches += 1;
         let work = Work::VerifyPieces {
             header: live.header.clone(),
-            anchor,
+            commitments,
             pieces: batch.iter().map(|waiting| waiting.piece.clone()).collect(),
             weights: Weights::new(&self.secret, &live.id, live.batches),
         };
@@ -272,7 +272,8 @@ impl<C: Coding> Broadcast<C> {
         let waiting = live.queue.len() + live.held.len();
         live.queue.retain(|waiting| waiting.from != peer);
         live.held.retain(|waiting| waiting.from != peer);
-        live.unanchored.retain(|waiting| waiting.from != peer);
+        live.without_commitments
+            .retain(|waiting| waiting.from != peer);
         let in_batch = live.verifying.as_ref().map_or(0, |(_, batch)| {
             batch.iter().filter(|waiting| waiting.from == peer).count()
         });
@@ -329,7 +330,7 @@ impl<C: Coding> Broadcast<C> {
         live.rank_at = Time::MAX;
         live.queue = Vec::new();
         live.held = Vec::new();
-        live.unanchored = Vec::new();
+        live.without_commitments = Vec::new();
         for link in &mut live.links {
             link.unverified = 0;
         }

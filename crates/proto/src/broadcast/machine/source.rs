@@ -67,7 +67,7 @@ impl<C: Coding> Broadcast<C> {
     ) {
         let Published {
             header,
-            anchors,
+            commitments,
             decoder,
         } = published;
         let subject = header.subject;
@@ -86,7 +86,9 @@ impl<C: Coding> Broadcast<C> {
             return self.unpublished(subject, Unpublished::LiveFull);
         };
         self.make_room(&going);
-        let first = anchors.first().filter(|_| rides_along(&self.code, &header));
+        let first = commitments
+            .first()
+            .filter(|_| rides_along(&self.code, &header));
         let announce = Announce::new(&self.code, id, header, auth, first.cloned());
         let empty = self.code.decoder(&announce.header);
         let mut live = Live::new(&self.code, &self.config, Arc::new(announce), empty, now);
@@ -94,8 +96,8 @@ impl<C: Coding> Broadcast<C> {
         live.phase = Phase::Decoded;
         live.full = live.header.generations;
         let needed = live.needed();
-        for (flow, anchor) in live.flows.iter_mut().zip(anchors) {
-            flow.anchor = Some(anchor);
+        for (flow, commitments) in live.flows.iter_mut().zip(commitments) {
+            flow.commitments = Some(commitments);
             flow.rank = needed;
         }
         live.hold_all(decoder);

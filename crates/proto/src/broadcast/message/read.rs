@@ -32,8 +32,8 @@ impl<C: Coding> Message<C> {
         if tag == TAG_HEADER {
             return decode_header(reader, code, limits, known);
         }
-        let needs_anchors = matches!(tag, TAG_COMMITS) && code.strategy() == Strategy::Rlnc;
-        if !(matches!(tag, TAG_RANK | TAG_DONE | TAG_NEED | TAG_ASK) || needs_anchors)
+        let needs_commitments = matches!(tag, TAG_COMMITS) && code.strategy() == Strategy::Rlnc;
+        if !(matches!(tag, TAG_RANK | TAG_DONE | TAG_NEED | TAG_ASK) || needs_commitments)
             && tag != piece_tag(code)
         {
             return Err(Reject::Malformed);
@@ -50,7 +50,7 @@ impl<C: Coding> Message<C> {
             // Points come after the signature check; otherwise a forged header could have them
             // decoded.
             Some(header) if tag != TAG_COMMITS || known.is_verified(&id) => {
-                let here = |generation| known.has_anchor(&id, generation);
+                let here = |generation| known.has_commitments(&id, generation);
                 decode_body(tag, id, reader, code, header, here)
             }
             _ => Ok(Message::Unread(Arc::new(Unread {
@@ -79,7 +79,7 @@ impl Unread {
             return Err(Reject::Malformed);
         }
         let header = known.header(&id).ok_or(Reject::UnknownId)?;
-        let here = |generation| known.has_anchor(&id, generation);
+        let here = |generation| known.has_commitments(&id, generation);
         decode_body(tag, id, reader, code, header, here)
     }
 }
@@ -100,20 +100,24 @@ fn decode_header<C: Coding>(
         .bytes(usize::from(auth_len))
         .map_err(|_| Reject::BadLength)?;
     let along = rides_along(code, &header);
-    let expected = if along { code.anchor_bytes(&header) } else { 0 };
+    let expected = if along {
+        code.commitments_bytes(&header)
+    } else {
+        0
+    };
     if reader.left() != expected {
         return Err(Reject::BadLength);
     }
     let id = header.id(&limits.network_id);
     // Each neighbour sends a header once; only the first is worth decoding points for.
-    let anchor = if known.header(&id).is_some() || !along {
+    let commitments = if known.header(&id).is_some() || !along {
         None
     } else {
         known.admits(&header)?;
-        let anchor = code.decode_anchor(&header, 0, reader.rest());
-        Some(anchor.map_err(|e| Reject::from(&e))?)
+        let commitments = code.decode_commitments(&header, 0, reader.rest());
+        Some(commitments.map_err(|e| Reject::from(&e))?)
     };
-    let announce = Announce::new(code, id, header, auth.into(), anchor);
+    let announce = Announce::new(code, id, header, auth.into(), commitments);
     Ok(Message::Header(Arc::new(announce)))
 }
 
@@ -123,25 +127,25 @@ fn decode_body<C: Coding>(
     mut reader: Reader<'_>,
     code: &C,
     header: &Header,
-    has_anchor: impl Fn(u16) -> bool,
+    has_commitments: impl Fn(u16) -> bool,
 ) -> Result<Message<C>, Reject> {
     let short = |_| Reject::BadLength;
     let message = match tag {
         TAG_COMMITS => {
             let generation = reader.u16().map_err(short)?;
             // Each neighbour sends it once, and decoding points is expensive.
-            if has_anchor(generation) && reader.left() == code.anchor_bytes(header) {
+            if has_commitments(generation) && reader.left() == code.commitments_bytes(header) {
                 let wire_bytes = HEAD_BYTES as usize + 2 + reader.left();
                 return Ok(Message::Commits {
                     id,
                     generation,
-                    anchor: None,
+                    commitments: None,
                     wire_bytes: wire_bytes as u32,
                 });
             }
-            let anchor = code.decode_anchor(header, generation, reader.rest());
-            let anchor = anchor.map_err(|e| Reject::from(&e))?;
-            return Ok(Message::commits(code, header, id, generation, anchor));
+            let commitments = code.decode_commitments(header, generation, reader.rest());
+            let commitments = commitments.map_err(|e| Reject::from(&e))?;
+            return Ok(Message::commits(code, header, id, generation, commitments));
         }
         TAG_CHUNK | TAG_SHARD if tag == piece_tag(code) => {
             let piece = code.decode_piece(header, reader.rest());

@@ -44,13 +44,13 @@ fn messages<C: Coding>(code: &C, id: Id, published: &Published<C>) -> Vec<Messag
     let header = &published.header;
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let draw = code.draw(&published.decoder, 0, Distribution::Fresh, &mut rng);
-    let anchor = published.anchors.first().cloned();
+    let commitments = published.commitments.first().cloned();
     let announce = Announce::new(
         code,
         id,
         header.clone(),
         vec![9; 96].into(),
-        anchor.clone().filter(|_| rides_along(code, header)),
+        commitments.clone().filter(|_| rides_along(code, header)),
     );
     let mut all = vec![
         Message::Header(Arc::new(announce)),
@@ -73,7 +73,7 @@ fn messages<C: Coding>(code: &C, id: Id, published: &Published<C>) -> Vec<Messag
         want,
     });
     if generations > 1 {
-        all.push(Message::commits(code, header, id, 0, anchor.unwrap()));
+        all.push(Message::commits(code, header, id, 0, commitments.unwrap()));
     }
     all
 }

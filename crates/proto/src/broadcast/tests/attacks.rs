@@ -104,7 +104,7 @@ fn trap_02_forged_headers_are_their_senders_fault() {
         good.id,
         good.header.clone(),
         vec![1; 96].into(),
-        good.anchor,
+        good.commitments,
     );
     net.receive(0, 1, Message::Header(Arc::new(forged)));
     net.receive(0, 2, Message::Header(good.clone()));
@@ -343,7 +343,7 @@ fn trap_17_floods_are_bounded() {
             announce.id,
             announce.header.clone(),
             vec![0; 96].into(),
-            announce.anchor,
+            announce.commitments,
         );
         let orphan = message(&net, announce.id, &flooded, piece(&net, &flooded, 1));
         net.receive(0, 1, Message::Header(Arc::new(unsigned)));
@@ -382,14 +382,16 @@ fn trap_17_commitments_that_are_here_are_not_read_again() {
     let (id, header) = (announce.id, &published.header);
     net.receive(0, 1, Message::Header(announce));
     net.run_ms(1);
-    let anchor = published.anchors[1];
-    let bytes = Message::commits(&net.code, header, id, 1, anchor).encode(&net.code, header);
+    let commitments = published.commitments[1];
+    let bytes = Message::commits(&net.code, header, id, 1, commitments).encode(&net.code, header);
     let is_read = |net: &Net<Model16>| match net.nodes[0].decode(Peer(0), &bytes) {
         Ok(Message::Commits {
-            anchor, wire_bytes, ..
+            commitments,
+            wire_bytes,
+            ..
         }) => {
             assert_eq!(wire_bytes as usize, bytes.len());
-            anchor.is_some()
+            commitments.is_some()
         }
         other => panic!("{other:?}"),
     };

@@ -14,7 +14,7 @@ fn is_refused<C: Coding>(code: C, cut: Cut) {
     let published = net.code.publish(SUBJECT, &payload(10_000), cut).unwrap();
     let message = Message::Header(net.announce(&published));
     let bytes = message.encode(&net.code, &published.header);
-    if net.code.anchors(&published.header) == 1 {
+    if net.code.commitment_lists(&published.header) == 1 {
         assert_eq!(
             net.nodes[0].decode(Peer(0), &bytes).err(),
             Some(Reject::BadLength)
@@ -397,7 +397,7 @@ fn forged_authenticators_keep_no_honest_one_out() {
     let good = net.announce(&published);
     for peer in 1..=PEERS {
         let (header, auth) = (good.header.clone(), vec![peer as u8; 96].into());
-        let forged = Announce::new(&net.code, good.id, header, auth, good.anchor);
+        let forged = Announce::new(&net.code, good.id, header, auth, good.commitments);
         let announce = match peer {
             HONEST => good.clone(),
             _ => Arc::new(forged),

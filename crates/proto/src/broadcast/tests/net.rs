@@ -357,7 +357,8 @@ impl<C: Coding> Net<C> {
         let header = published.header.clone();
         let root = header.signing_root(&[0; 32]);
         let id = header.id(&[0; 32]);
-        let along = (self.code.anchors(&header) == 1).then(|| published.anchors[0].clone());
+        let along =
+            (self.code.commitment_lists(&header) == 1).then(|| published.commitments[0].clone());
         Arc::new(Announce::new(&self.code, id, header, sign(&root), along))
     }
 }

@@ -12,8 +12,8 @@ fn reads_points(net: &mut Net<Model16>, from: usize, bytes: &[u8]) -> Result<boo
     let from = net.peer_of(0, from);
     let read = net.nodes[0].decode(from, bytes);
     let points = match &read {
-        Ok(Message::Header(announce)) => Ok(announce.anchor.is_some()),
-        Ok(Message::Commits { anchor, .. }) => Ok(anchor.is_some()),
+        Ok(Message::Header(announce)) => Ok(announce.commitments.is_some()),
+        Ok(Message::Commits { commitments, .. }) => Ok(commitments.is_some()),
         Ok(_) => Ok(false),
         Err(reason) => Err(*reason),
     };
@@ -34,7 +34,7 @@ fn header(net: &Net<Model16>, index: u32, is_signed: bool) -> Vec<u8> {
         true => Message::Header(signed),
         false => {
             let (header, auth) = (signed.header.clone(), vec![0; 96].into());
-            let made_up = Announce::new(&net.code, signed.id, header, auth, signed.anchor);
+            let made_up = Announce::new(&net.code, signed.id, header, auth, signed.commitments);
             Message::Header(Arc::new(made_up))
         }
     };
@@ -110,8 +110,8 @@ fn points_come_after_the_signature() {
     let announce = net.announce(&published);
     let (id, header) = (announce.id, &published.header);
     let bytes = |generation: u16| {
-        let anchor = published.anchors[usize::from(generation)];
-        Message::commits(&net.code, header, id, generation, anchor).encode(&net.code, header)
+        let commitments = published.commitments[usize::from(generation)];
+        Message::commits(&net.code, header, id, generation, commitments).encode(&net.code, header)
     };
     let commits = [bytes(0), bytes(1)];
     net.receive(0, 1, Message::Header(announce));

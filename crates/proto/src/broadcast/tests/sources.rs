@@ -75,7 +75,7 @@ fn no_codeword(code: &Rs, published: &Published<Rs>) -> Published<Rs> {
     }
     Published {
         header,
-        anchors: vec![()],
+        commitments: vec![()],
         decoder,
     }
 }
@@ -150,7 +150,7 @@ fn two_headers(name: impl Fn(&Header) -> Id) -> Net<Rs> {
         let honest = net.announce(&published);
         let (header, auth) = (&published.header, honest.auth.clone());
         let id = name(header);
-        let announce = Announce::new(&code, id, header.clone(), auth, honest.anchor);
+        let announce = Announce::new(&code, id, header.clone(), auth, honest.commitments);
         net.receive(node, from, Message::Header(Arc::new(announce)));
         net.run_ms(1);
         let mut rng = ChaCha20Rng::seed_from_u64(1);

@@ -100,10 +100,12 @@ fn headers_of<C: Coding>(code: &C, subjects: &[Subject]) -> Vec<Vec<u8>> {
     let frame = |subject: &Subject| {
         let cut = policy.cut(code.strategy(), 64);
         let Published {
-            header, anchors, ..
+            header,
+            commitments,
+            ..
         } = code.publish(*subject, &[5; 64], cut).unwrap();
         let (id, auth) = (header.id(&network_id), [0; 96].into());
-        let beside = anchors.into_iter().next();
+        let beside = commitments.into_iter().next();
         let announce = broadcast::Announce::new(code, id, header.clone(), auth, beside);
         broadcast::Message::Header(Arc::new(announce)).encode(code, &header)
     };
