@@ -11,7 +11,7 @@ pub(super) trait Lanes<'t>: Copy {
     /// A point in each lane.
     type Sum: Copy;
     /// The addresses of the table rows selected by eight digits.
-    type Place: Copy;
+    type Located: Copy;
     /// The rows themselves.
     type Loaded;
 
@@ -20,22 +20,22 @@ pub(super) trait Lanes<'t>: Copy {
 
     /// Locates sign(d_λ) times the row selected by lane λ, rows[|d_λ|-1] or the identity for d_λ = 0, and prefetches
     /// both of its cache lines.
-    fn locate(self, ahead: Ahead<'_, 't, Self::Place>);
+    fn locate(self, ahead: Ahead<'_, 't, Self::Located>);
 
-    /// The place of the same row for all lanes.
-    fn nowhere(self, row: &'t TableRow) -> Self::Place;
+    /// The same row, located for all lanes.
+    fn same(self, row: &'t TableRow) -> Self::Located;
 
     /// Loads rows.
-    fn load(self, place: &Self::Place) -> Self::Loaded;
+    fn load(self, located: &Self::Located) -> Self::Loaded;
 
-    /// Adds its lane's row to each sum, and replaces the rows by those of the next place. Meanwhile, places further
-    /// ahead are located, as by [`Lanes::locate`].
+    /// Adds its lane's row to each sum, and replaces the rows by the next ones. Meanwhile, rows further ahead are
+    /// located, as by [`Lanes::locate`].
     fn add(
         self,
         sum: &mut Self::Sum,
         rows: &mut Self::Loaded,
-        next: &Self::Place,
-        ahead: Ahead<'_, 't, Self::Place>,
+        next: &Self::Located,
+        ahead: Ahead<'_, 't, Self::Located>,
     );
 
     /// The individual sums.
@@ -46,7 +46,7 @@ pub(super) trait Lanes<'t>: Copy {
 pub(super) struct Ahead<'a, 't, P> {
     pub(super) rows: Rows<'t>,
     pub(super) digits: &'a [i8; LANES],
-    pub(super) place: &'a mut P,
+    pub(super) located: &'a mut P,
 }
 
 /// The rows of one point, and that of the identity.
@@ -84,9 +84,9 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
             continue;
         }
         let mut sums8 = vec![lanes.identity(); vectors.len() * groups];
-        // Places of the current point and of the next one. Used in place: copies go through vector registers, from
-        // which addresses are extracted one by one.
-        let mut now = vec![lanes.nowhere(table.identity()); sums8.len()];
+        // Located rows of the current point and of the next one. Used where they are: copies go through vector
+        // registers, from which addresses are extracted one by one.
+        let mut now = vec![lanes.same(table.identity()); sums8.len()];
         let mut next = now.clone();
         let mut loaded = lanes.load(&now[0]);
         // Whether these are the rows of the next addition. They are not if a sum has nothing to add.
@@ -112,7 +112,7 @@ pub(super) fn accumulate<'t, L: Lanes<'t>>(
                     let ahead = Ahead {
                         rows,
                         digits,
-                        place: &mut next[slot - slot.min(1)],
+                        located: &mut next[slot - slot.min(1)],
                     };
                     match before.get(group) {
                         // A short scalar has only zeros in its upper groups, and whole additions are saved.

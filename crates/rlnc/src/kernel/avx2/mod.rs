@@ -54,8 +54,8 @@ pub(super) fn accumulate(
 
 impl<'t> Lanes<'t> for Avx2Fma {
     type Sum = [Sum4; REGISTERS];
-    type Place = Place<'t>;
-    type Loaded = Place<'t>;
+    type Located = Located<'t>;
+    type Loaded = Located<'t>;
 
     #[inline(always)]
     fn identity(self) -> Self::Sum {
@@ -64,11 +64,11 @@ impl<'t> Lanes<'t> for Avx2Fma {
     }
 
     #[inline(always)]
-    fn locate(self, ahead: Ahead<'_, 't, Place<'t>>) {
+    fn locate(self, ahead: Ahead<'_, 't, Located<'t>>) {
         let Ahead {
             rows,
             digits,
-            place,
+            located,
         } = ahead;
         let rows = digits.map(|digit| match usize::from(digit.unsigned_abs()) {
             0 => rows.identity,
@@ -82,40 +82,40 @@ impl<'t> Lanes<'t> for Avx2Fma {
                 _mm_prefetch::<_MM_HINT_T0>(row.0[1].as_ptr().cast());
             }
         }
-        *place = Place {
+        *located = Located {
             rows,
             digits: *digits,
         };
     }
 
     #[inline(always)]
-    fn nowhere(self, row: &'t TableRow) -> Place<'t> {
-        Place {
+    fn same(self, row: &'t TableRow) -> Located<'t> {
+        Located {
             rows: [row; LANES],
             digits: [0; LANES],
         }
     }
 
     #[inline(always)]
-    fn load(self, place: &Place<'t>) -> Place<'t> {
-        *place
+    fn load(self, located: &Located<'t>) -> Located<'t> {
+        *located
     }
 
     #[inline(always)]
     fn add(
         self,
         sum: &mut Self::Sum,
-        place: &mut Place<'t>,
-        next: &Place<'t>,
-        ahead: Ahead<'_, 't, Place<'t>>,
+        located: &mut Located<'t>,
+        next: &Located<'t>,
+        ahead: Ahead<'_, 't, Located<'t>>,
     ) {
         self.locate(ahead);
-        let (rows, digits) = (place.rows.as_chunks().0, place.digits.as_chunks().0);
+        let (rows, digits) = (located.rows.as_chunks().0, located.digits.as_chunks().0);
         for ((sum, rows), digits) in sum.iter_mut().zip(rows).zip(digits) {
             // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
             unsafe { sum.add(&NielsRows::select(rows, digits)) };
         }
-        *place = *next;
+        *located = *next;
     }
 
     #[inline(always)]
@@ -128,7 +128,7 @@ impl<'t> Lanes<'t> for Avx2Fma {
 
 /// The rows selected by eight digits, and the digits for their signs.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Located<'a> {
     rows: [&'a TableRow; LANES],
     digits: [i8; LANES],
 }
@@ -266,21 +266,21 @@ fn add_product(columns: &mut [__m256i], a: &Factor, b: impl Iterator<Item = __m2
 }
 
 /// Number of pairs of limbs whose low half has this index.
-const fn pairs(place: usize) -> u64 {
-    match place {
-        0..=4 => place as u64 + 1,
-        5..=8 => 9 - place as u64,
+const fn pairs(column: usize) -> u64 {
+    match column {
+        0..=4 => column as u64 + 1,
+        5..=8 => 9 - column as u64,
         _ => 0,
     }
 }
 
 /// The total offset of all halves of a product in a column.
-const fn excess(place: usize) -> u64 {
-    let above = match place {
+const fn excess(column: usize) -> u64 {
+    let above = match column {
         0 => 0,
-        _ => pairs(place - 1),
+        _ => pairs(column - 1),
     };
-    LOW.wrapping_mul(pairs(place))
+    LOW.wrapping_mul(pairs(column))
         .wrapping_add(HIGH.wrapping_mul(above))
 }
 

@@ -14,8 +14,8 @@
 //! | column of products of pairs, and what is subtracted from it | < 3·5·32·2^52 < 2^61 each |
 #![allow(unsafe_code)]
 
+mod lookup;
 mod pairs;
-mod places;
 mod quad;
 mod rows;
 mod sha256;
@@ -31,7 +31,7 @@ use crate::kernel::lanes::{self, Ahead, Lanes};
 use crate::kernel::table::{Digits, Table, TableRow};
 use crate::point::Point;
 use crate::row::LANES;
-use places::{Loading, NielsRows, Place};
+use lookup::{Loading, Located, NielsRows};
 pub(super) use rows::{combine, combine_short};
 pub(super) use weigh::weigh;
 
@@ -53,7 +53,7 @@ pub(super) fn accumulate(
 
 impl<'t> Lanes<'t> for Avx512Ifma {
     type Sum = Sum8;
-    type Place = Place<'t>;
+    type Located = Located<'t>;
     type Loaded = NielsRows;
 
     #[inline(always)]
@@ -63,23 +63,23 @@ impl<'t> Lanes<'t> for Avx512Ifma {
     }
 
     #[inline(always)]
-    fn locate(self, ahead: Ahead<'_, 't, Place<'t>>) {
+    fn locate(self, ahead: Ahead<'_, 't, Located<'t>>) {
         // SAFETY: `self` is a witness of the instructions that the callee is compiled for.
-        unsafe { ahead.place.set(ahead.rows, ahead.digits) };
+        unsafe { ahead.located.set(ahead.rows, ahead.digits) };
         for lane in 0..LANES {
-            ahead.place.fetch(lane);
+            ahead.located.fetch(lane);
         }
     }
 
     #[inline(always)]
-    fn nowhere(self, row: &'t TableRow) -> Place<'t> {
-        Place::of(row)
+    fn same(self, row: &'t TableRow) -> Located<'t> {
+        Located::of(row)
     }
 
     #[inline(always)]
-    fn load(self, place: &Place<'t>) -> NielsRows {
+    fn load(self, located: &Located<'t>) -> NielsRows {
         // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
-        unsafe { NielsRows::load(place) }
+        unsafe { NielsRows::load(located) }
     }
 
     #[inline(always)]
@@ -87,8 +87,8 @@ impl<'t> Lanes<'t> for Avx512Ifma {
         self,
         sum: &mut Sum8,
         rows: &mut NielsRows,
-        next: &Place<'t>,
-        ahead: Ahead<'_, 't, Place<'t>>,
+        next: &Located<'t>,
+        ahead: Ahead<'_, 't, Located<'t>>,
     ) {
         // SAFETY: `self` is a witness of the instructions that the callees are compiled for.
         unsafe { sum.add(rows, next, ahead) }
@@ -325,10 +325,15 @@ impl Sum8 {
     }
 
     /// Adds an affine point in each lane: seven products, seven carries. Each carry overlaps with the product after the
-    /// one it belongs to. During other products, the rows of the next place are loaded and later ones located.
+    /// one it belongs to. During other products, the next rows are loaded and later ones located.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    fn add<'t>(&mut self, row: &mut NielsRows, next: &Place<'t>, ahead: Ahead<'_, 't, Place<'t>>) {
+    fn add<'t>(
+        &mut self,
+        row: &mut NielsRows,
+        next: &Located<'t>,
+        ahead: Ahead<'_, 't, Located<'t>>,
+    ) {
         let mut t = Carry::new();
         let a = mul_while(from(RAW), &self.y_minus_x, &row.minus, |step| {
             if step < 5 {
@@ -336,9 +341,9 @@ impl Sum8 {
             }
         });
         let c = mul_while(from(RAW), &t.out, &row.dxy, |step| match step {
-            0 => ahead.place.set(ahead.rows, ahead.digits),
+            0 => ahead.located.set(ahead.rows, ahead.digits),
             1 => (),
-            _ => ahead.place.fetch(step - 2),
+            _ => ahead.located.fetch(step - 2),
         });
         let mut fg = Carries::new();
         // A raw product is subtracted from each biased one: a from b, c from z, and x from y.

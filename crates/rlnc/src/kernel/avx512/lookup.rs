@@ -13,21 +13,21 @@ use crate::row::LANES;
 /// the digit is negative. Every row starts at a multiple of 128, so bit 6 distinguishes the two.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(in crate::kernel) struct Place<'a> {
+pub(in crate::kernel) struct Located<'a> {
     lines: [u64; LANES],
     table: PhantomData<&'a TableRow>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Located<'a> {
     /// The same row for all lanes.
-    pub(super) fn of(row: &'a TableRow) -> Place<'a> {
-        Place {
+    pub(super) fn of(row: &'a TableRow) -> Located<'a> {
+        Located {
             lines: [core::ptr::from_ref(row).expose_provenance() as u64; LANES],
             table: PhantomData,
         }
     }
 
-    /// Sets this to the place of the row of |d_λ| in lane λ, or of its negative, for eight digits at once.
+    /// Locates the row of |d_λ| in lane λ, or of its negative, for eight digits at once.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
     pub(super) fn set(&mut self, rows: Rows<'a>, digits: &[i8; LANES]) {
@@ -71,14 +71,14 @@ impl NielsRows {
     /// Lane λ gets sign(d_λ)·rows[λ].
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    pub(super) fn load(place: &Place<'_>) -> NielsRows {
+    pub(super) fn load(located: &Located<'_>) -> NielsRows {
         let zero = [_mm512_setzero_si512(); 5];
         let mut rows = NielsRows {
             plus: zero,
             minus: zero,
             dxy: zero,
         };
-        let mut loading = Loading::new(place);
+        let mut loading = Loading::new(located);
         for step in 0..20 {
             loading.step(step, &mut rows);
         }
@@ -89,7 +89,7 @@ impl NielsRows {
 /// Loading of rows in twenty steps. This is most of the work that neither multiplies nor carries, so it is interleaved
 /// with products that do not need the previous rows.
 pub(super) struct Loading<'a> {
-    place: &'a Place<'a>,
+    located: &'a Located<'a>,
     /// Words of the quarter being transposed.
     parts: [__m512i; 4],
     /// Words of dxy or 2p - dxy in the first lines.
@@ -99,10 +99,10 @@ pub(super) struct Loading<'a> {
 impl<'a> Loading<'a> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-    pub(super) fn new(place: &'a Place<'a>) -> Loading<'a> {
+    pub(super) fn new(located: &'a Located<'a>) -> Loading<'a> {
         let zero = _mm512_setzero_si512();
         Loading {
-            place,
+            located,
             parts: [zero; 4],
             first: [zero; 3],
         }
@@ -121,11 +121,11 @@ impl<'a> Loading<'a> {
         let (second, word) = ([0, 64, 0, 64][quarter], [0, 0, 4, 4][quarter]);
         let four = |lane: usize| {
             let line = core::ptr::with_exposed_provenance::<u64>(
-                (self.place.lines[lane] ^ second) as usize,
+                (self.located.lines[lane] ^ second) as usize,
             );
-            // SAFETY: the address is that of a line, 64 readable bytes, of rows borrowed for as long as the place: the
-            // first ones are set by `Place::set` or `Place::of`, and a row of 128 bytes starts at a multiple of 128.
-            // The words are the first four of a line or the last four; the load needs no alignment.
+            // SAFETY: the address is that of a line, 64 readable bytes, of rows borrowed for as long as this lives: the
+            // first ones are set by `Located::set` or `Located::of`, and a row of 128 bytes starts at a multiple of
+            // 128. The words are the first four of a line or the last four; the load needs no alignment.
             unsafe { _mm256_loadu_si256(line.add(word).cast()) }
         };
         let two = |low: usize, high: usize| {
@@ -182,7 +182,7 @@ impl<'a> Loading<'a> {
     fn signed(&self, [u0, u1, u2]: [__m512i; 3]) -> Fe8 {
         let [t0, t1, t2] = self.first;
         // The address still says it: bit 6 is set if the second line comes first.
-        let negative = _mm512_test_epi64_mask(load(&self.place.lines), _mm512_set1_epi64(64));
+        let negative = _mm512_test_epi64_mask(load(&self.located.lines), _mm512_set1_epi64(64));
         let mut dxy = [t0, t1, t2, u0, u1];
         for (i, (limb, other)) in dxy.iter_mut().zip([u0, u1, u2, t0, t1]).enumerate() {
             // 2p - t has limbs between 0 and 2^52, because those of t are canonical.
