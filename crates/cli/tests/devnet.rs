@@ -351,7 +351,7 @@ fn the_folder_of_a_node_that_ended_stays() {
 
 /// Two halves for some slots, then one network: every node is connected to all others again, and none
 /// finalised what another did not. How fast votes come into blocks again depends on the machine's other
-/// work; `just soak-partition` judges it.
+/// work; `just soak-partition` checks it.
 #[test]
 fn two_halves_find_each_other_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -371,7 +371,7 @@ fn two_halves_find_each_other_again() {
         "--json",
         &json,
     ]);
-    // Duties and finality are judged elsewhere.
+    // Duties and finality are checked elsewhere.
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 1 | 5)), "{}", stderr(&output));
     let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();

@@ -9,7 +9,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Slots after the last fault: it must be over, and what follows must be judged.
+/// Slots after the last fault: it must be over, and what follows must be checked.
 const AFTER_SLOTS: u64 = 6;
 /// Slots before a fault whose votes may still be waiting for a block.
 const VOTES_WAIT_SLOTS: u64 = 2;
@@ -69,7 +69,7 @@ impl Fault {
         (0..nodes / 2).map(|i| (self.node + i) % nodes).collect()
     }
 
-    /// Returns the slots that cannot be judged, if the node signs again from `first_slot` on.
+    /// Returns the slots that cannot be checked, if the node signs again from `first_slot` on.
     pub(super) fn disturbs(&self, slot_ms: u64, first_slot: Option<u64>) -> Range<u64> {
         let from = (self.at_ms / slot_ms).saturating_sub(VOTES_WAIT_SLOTS);
         let settled = (self.at_ms + self.for_ms) / slot_ms + SETTLE_SLOTS + 1;
@@ -107,7 +107,7 @@ impl Wanted<'_> {
 /// one side.
 pub(super) fn draw(
     wanted: Wanted<'_>,
-    judged: Range<u64>,
+    checked: Range<u64>,
     timing: &Timing,
     nodes: u16,
     seed: u64,
@@ -127,10 +127,10 @@ pub(super) fn draw(
         return Err(anyhow!("{what} at least {least}").into());
     }
     let after = AFTER_SLOTS.max(wanted.longest() + SETTLE_SLOTS + 1);
-    let first = judged.start + VOTES_WAIT_SLOTS + 1;
-    let end = judged.end.saturating_sub(after);
+    let first = checked.start + VOTES_WAIT_SLOTS + 1;
+    let end = checked.end.saturating_sub(after);
     if first >= end {
-        let (slots, least) = (judged.end - judged.start, VOTES_WAIT_SLOTS + after + 2);
+        let (slots, least) = (checked.end - checked.start, VOTES_WAIT_SLOTS + after + 2);
         return Err(anyhow!("--slots {slots}: with --faults at least {least}").into());
     }
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_draws_faults_that_leave_slots_to_judge() {
+    fn a_seed_draws_faults_that_leave_slots_to_check() {
         let timing = Timing::LEAN;
         let drawn = |seed| draw(wanted(&ALL, 8, 3), 2..402, &timing, 4, seed).unwrap();
         assert_eq!(drawn(1), drawn(1));
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(fault.side(5), BTreeSet::from([3, 4]));
         assert_eq!(fault.disturbs(4_000, None), 0..8);
         assert_eq!(fault.disturbs(4_000, Some(11)), 0..11);
-        let drawn = |wanted, judged, nodes| draw(wanted, judged, &timing, nodes, 1);
+        let drawn = |wanted, checked, nodes| draw(wanted, checked, &timing, nodes, 1);
         assert!(drawn(wanted(&[Kind::Kill], 8, 3), 2..11, 4).is_err());
         assert!(drawn(wanted(&[Kind::Partition], 8, 3), 2..40, 1).is_err());
         assert!(drawn(wanted(&[], 8, 3), 2..3, 1).unwrap().is_empty());

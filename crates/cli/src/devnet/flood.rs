@@ -5,7 +5,7 @@
 //! banned for it and return under a new name. The others name unknown blocks, so their votes wait and
 //! they stay connected.
 
-use super::judge::share;
+use super::outcome::share;
 use super::process::Told;
 use super::resident::Resident;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Judged slots before the flood starts, for comparison.
+/// Checked slots before the flood starts, for comparison.
 const QUIET_SLOTS: u64 = 6;
 /// Slots around the start that belong to neither side.
 const BETWEEN_SLOTS: u64 = 2;
@@ -70,11 +70,11 @@ impl Schedule {
     ///
     /// # Errors
     /// If the run has no room for it.
-    pub(super) fn new(judged: Range<u64>) -> Result<Self> {
-        let quiet = judged.start..judged.start + QUIET_SLOTS;
-        let flooded = quiet.end + BETWEEN_SLOTS..judged.end;
+    pub(super) fn new(checked: Range<u64>) -> Result<Self> {
+        let quiet = checked.start..checked.start + QUIET_SLOTS;
+        let flooded = quiet.end + BETWEEN_SLOTS..checked.end;
         if flooded.start + FLOODED_SLOTS_MIN > flooded.end {
-            let slots = judged.end - judged.start;
+            let slots = checked.end - checked.start;
             let least = QUIET_SLOTS + BETWEEN_SLOTS + FLOODED_SLOTS_MIN;
             return Err(anyhow!("--slots {slots}: with --flood at least {least}").into());
         }

@@ -5,8 +5,8 @@ mod faults;
 mod flood;
 mod folder;
 mod interrupt;
-mod judge;
 mod load;
+mod outcome;
 mod process;
 mod progress;
 mod resident;
@@ -44,7 +44,7 @@ const START_S: u64 = 4;
 const KEYS_MARGIN: f64 = 1.5;
 /// Seconds after genesis within which nodes may start.
 const READY_S: u64 = 15;
-/// Slots that the processes run after the last judged one, in addition to those in which its votes may
+/// Slots that the processes run after the last checked one, in addition to those in which its votes may
 /// still be included in a block.
 const TAIL_SLOTS: u64 = 2;
 /// Maximum number of nodes of a devnet.
@@ -71,7 +71,7 @@ const LOOK_SLOTS: u64 = Summary::JUDGED_MAX as u64 / 4;
 Starts `alphorn node` processes with interop keys, which communicate by QUIC over loopback, runs
 them for some slots, and prints the outcome of every duty. A vote is done if a block of the next two
 slots carries it, or of the next three where one proof of all collections is made a slot ahead. The
-first slots (--warmup-slots) are reported but not judged.
+first slots (--warmup-slots) are reported but not checked.
 
 While the network runs, one line per slot, at most one every four seconds, shows the duties of all
 nodes so far; the page of each node (addresses are printed at the start) shows more. Ctrl-C or
@@ -80,7 +80,7 @@ at the end unless something went wrong; --keep or --dir always keep it.
 
 With --faults one of the faults hits a node drawn from the seed every --fault-every slots. Slots
 that a fault disturbs, from two before it to two after its end or until the node signs again, are
-reported but not judged; all others are judged. Every node logs each right to sign before it uses
+reported but not checked; all others are checked. Every node logs each right to sign before it uses
 it, and none may occur twice, whatever was killed; no vote that a block carried may be lost later.
 
 With --flood, attackers send the first node forged votes as fast as it reads them, each under a new
@@ -106,10 +106,10 @@ pub(crate) struct Args {
           "validators", "committees", "subcommittees", "fan_out", "aggregators", "collectors",
           "broadcast_code", "dir"])]
     genesis: Option<PathBuf>,
-    /// Number of slots that are judged, after the warm-up
+    /// Number of slots that are checked, after the warm-up
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=SLOTS_MAX))]
     slots: u64,
-    /// Number of warm-up slots, which are not judged
+    /// Number of warm-up slots, which are not checked
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=100))]
     warmup_slots: u64,
     /// Number of duties that may be missed
@@ -126,7 +126,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SLOTS", requires = "faults",
           value_parser = clap::value_parser!(u64).range(1..=256))]
     partition_slots: Option<u64>,
-    /// Number of attackers that flood the first node with forged votes, from the eighth judged slot on
+    /// Number of attackers that flood the first node with forged votes, from the eighth checked slot on
     #[arg(long, value_name = "MACHINES", conflicts_with = "faults", value_parser = clap::value_parser!(u16).range(1..=64))]
     flood: Option<u16>,
     /// Start even if this host is predicted to be too slow for the network
@@ -159,7 +159,7 @@ struct Plan {
     timing: Timing,
     slots: u64,
     warmup: u64,
-    /// Slots that the processes run after the last judged one, so that its votes can be included in a
+    /// Slots that the processes run after the last checked one, so that its votes can be included in a
     /// block.
     tail: u64,
     /// Slots that the processes run after a flood.
@@ -257,8 +257,8 @@ impl Plan {
         UNIX_EPOCH + Duration::from_millis(self.network.genesis_time * 1_000 + ms)
     }
 
-    /// Returns the slots that are judged.
-    fn judged(&self) -> Range<u64> {
+    /// Returns the slots whose duties must be done.
+    fn checked(&self) -> Range<u64> {
         self.warmup..self.warmup + self.slots
     }
 
@@ -283,9 +283,9 @@ impl Plan {
         self.after(self.tail + self.calm)
     }
 
-    /// Returns the time this many slots after the last judged one.
+    /// Returns the time this many slots after the last checked one.
     fn after(&self, slots: u64) -> SystemTime {
-        let slots = self.judged().end + slots;
+        let slots = self.checked().end + slots;
         // Past the start of the slot in which the last one is judged.
         self.at(slots * self.timing.slot_ms() + self.timing.slot_ms() / 4)
     }
@@ -330,7 +330,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         every_slots: args.fault_every,
         partition_slots: args.partition_slots(),
     };
-    let flood = args.flood.map(|_| flood::Schedule::new(plan.judged()));
+    let flood = args.flood.map(|_| flood::Schedule::new(plan.checked()));
     let flood = flood.transpose()?;
     let interrupt = Interrupt::listen()?;
     let adopted = match &args.genesis {
@@ -342,7 +342,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some((_, nodes)) => u16::try_from(nodes.len())?,
     };
     // Done before the folder is created, so that a rejected run leaves no folder with keys.
-    let faults = faults::draw(wanted, plan.judged(), &plan.timing, count, args.common.seed)?;
+    let faults = faults::draw(
+        wanted,
+        plan.checked(),
+        &plan.timing,
+        count,
+        args.common.seed,
+    )?;
     let (folder, nodes) = match adopted {
         Some(adopted) => adopted,
         None => {
@@ -371,10 +377,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     let ended = ended.map_err(while_it_ran);
     let checked = ended.and_then(|ended| {
-        let verdict = judge::Verdict::new(&plan, &ended, args.allow_missed, busy.since());
+        let outcome = outcome::Outcome::new(&plan, &ended, args.allow_missed, busy.since());
         let cost = |(schedule, suffered)| flood::Cost::new(suffered, schedule, &ended.told);
         let flooded = flood.as_ref().zip(ended.flooded.as_ref()).map(cost);
-        tell(args, &report, &plan, &verdict, flooded.as_ref())
+        tell(args, &report, &plan, &outcome, flooded.as_ref())
     });
     leave(folder, &checked);
     checked
@@ -452,20 +458,20 @@ fn tell(
     args: &Args,
     report: &Report,
     plan: &Plan,
-    verdict: &judge::Verdict<'_>,
+    outcome: &outcome::Outcome<'_>,
     flooded: Option<&flood::Cost>,
 ) -> Result<()> {
     let sink = args.common.sink();
-    sink.say(&verdict.table());
+    sink.say(&outcome.table());
     if let Some(cost) = flooded {
         sink.say(&cost.table());
     }
     let machine = Machine::here(args.common.threads()?, Default::default());
-    let config = config(args, plan, verdict.nodes());
-    let mut fields = verdict.fields();
+    let config = config(args, plan, outcome.nodes());
+    let mut fields = outcome.fields();
     fields.extend(flooded.map(|cost| ("flood".to_owned(), cost.fields())));
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
-    verdict.check()?;
+    outcome.check()?;
     flooded.map_or(Ok(()), flood::Cost::check)
 }
 /// Returns the requested configuration, for the report.

@@ -43,7 +43,7 @@ impl Progress {
         let genesis = UNIX_EPOCH + Duration::from_secs(plan.network.genesis_time);
         let slot = Duration::from_millis(plan.timing.slot_ms());
         let every = APART.as_nanos().div_ceil(slot.as_nanos().max(1)) as u64;
-        let last = plan.judged().end + plan.tail;
+        let last = plan.checked().end + plan.tail;
         let stop = Arc::<AtomicBool>::default();
         let stopped = stop.clone();
         let work = move || {

@@ -18,12 +18,12 @@ use std::ops::Range;
 const FINALITY_SLOTS: u64 = 3;
 
 /// Figures over all nodes.
-pub(super) struct Verdict<'a> {
+pub(super) struct Outcome<'a> {
     nodes: Vec<Summary>,
     faults: &'a [Happened],
     /// Slots disturbed by a fault.
     disturbed: BTreeSet<u64>,
-    judged: Range<u64>,
+    checked: Range<u64>,
     /// Host conditions that may have caused missed duties which the protocol would have kept.
     complaint: Option<String>,
     missed: u64,
@@ -31,7 +31,7 @@ pub(super) struct Verdict<'a> {
     missed_max: u64,
     /// Duties missed in slots disturbed by a fault.
     missed_disturbed: u64,
-    /// Judged slots that a node did not judge.
+    /// Checked slots that a node did not judge.
     unjudged: u64,
     /// Votes that a node had seen in a block before it ended, and that no node credits any more.
     votes: VotesGone,
@@ -53,13 +53,13 @@ pub(super) struct Verdict<'a> {
     load: Load,
 }
 
-impl<'a> Verdict<'a> {
+impl<'a> Outcome<'a> {
     pub(super) fn new(plan: &Plan, ended: &'a Ended, missed_max: u64, load: Load) -> Self {
         let (told, faults) = (&ended.told, &ended.happened);
         let disturbed = disturbed(plan, told, faults);
         let mut nodes: Vec<Summary> = told.lives.iter().map(|lives| merged(lives)).collect();
         let noise = &disturbed;
-        let in_peace = move || plan.judged().filter(move |slot| !noise.contains(slot));
+        let in_peace = move || plan.checked().filter(move |slot| !noise.contains(slot));
         let arrivals = spreads(&nodes, &in_peace().collect());
         // The report has one summary of all latencies, not each one.
         nodes.iter_mut().for_each(|node| node.arrivals.clear());
@@ -92,7 +92,7 @@ impl<'a> Verdict<'a> {
         let slots: BTreeSet<u64> = finalised.iter().map(|(slot, _)| *slot).collect();
         let mut disturbed_slots = disturbed.iter().copied();
         let kinds: Vec<Kind> = faults.iter().map(|one| one.fault.kind).collect();
-        Verdict {
+        Outcome {
             missed: missed(&mut in_peace()),
             missed_max,
             missed_disturbed: missed(&mut disturbed_slots),
@@ -106,9 +106,9 @@ impl<'a> Verdict<'a> {
             two_thirds_max_ms: two_thirds.last().copied().unwrap_or(0.0),
             arrivals,
             finalised_min: slots.first().copied().unwrap_or(0),
-            finalised_wanted: plan.judged().end.saturating_sub(FINALITY_SLOTS),
+            finalised_wanted: plan.checked().end.saturating_sub(FINALITY_SLOTS),
             disagreement: finalised.len() > slots.len(),
-            judged: plan.judged(),
+            checked: plan.checked(),
             complaint: load::complaint(load, &nodes, &kinds),
             load,
             is_interrupted: plan.is_cut,
@@ -127,7 +127,7 @@ impl<'a> Verdict<'a> {
         let header = [
             "node",
             "done / late / missed",
-            "missed, judged",
+            "missed, checked",
             "phase lag p50 / p99.9 / max ms",
             "aggregate p50 / p95 / max ms",
             "late",
@@ -137,16 +137,16 @@ impl<'a> Verdict<'a> {
         ];
         let rows: Vec<Vec<String>> = self.nodes.iter().map(|node| self.row(node)).collect();
         let table = table(&header, &rows);
-        let (verdict, faults) = (self.verdict(), self.faults_line());
-        if self.judged.is_empty() {
-            return format!("{table}\n{faults}{verdict}");
+        let (result, faults) = (self.result_lines(), self.faults_line());
+        if self.checked.is_empty() {
+            return format!("{table}\n{faults}{result}");
         }
         let arrivals = self.arrivals.iter().map(|(kind, spread)| spread.line(kind));
         let arrivals: String = arrivals.collect();
         format!(
             "{table}\n{arrivals}{faults}{} slots, coverage {:.2} % (least {:.2} %), two thirds after {:.0} ms \
-             (median; most {:.0} ms), finalised {} (wanted {})\n{verdict}",
-            self.judged.end - self.judged.start,
+             (median; most {:.0} ms), finalised {} (wanted {})\n{result}",
+            self.checked.end - self.checked.start,
             self.coverage_mean * 100.0,
             self.coverage_min * 100.0,
             self.two_thirds_p50_ms,
@@ -157,12 +157,12 @@ impl<'a> Verdict<'a> {
     }
 
     /// Returns the last lines under the table.
-    fn verdict(&self) -> String {
+    fn result_lines(&self) -> String {
         let failure = self.failure();
         let complaint = self.complaint.iter().filter(|_| failure.is_some());
         let complaint: String = complaint.map(|text| format!("\n{text}")).collect();
         match (failure, self.is_interrupted) {
-            _ if self.judged.is_empty() => "INTERRUPTED before a slot could be judged".to_owned(),
+            _ if self.checked.is_empty() => "INTERRUPTED before a slot could be checked".to_owned(),
             (None, false) => "PASS".to_owned(),
             (None, true) => "INTERRUPTED, nothing wrong so far".to_owned(),
             (Some((_, why)), false) => format!("FAIL: {why}{complaint}"),
@@ -197,8 +197,8 @@ impl<'a> Verdict<'a> {
     /// Exit code 1 for missed duties, 5 for finality, and the code for interruptions for one.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_interrupted {
-            let slots = self.judged.end - self.judged.start;
-            let what = format!("interrupted, {slots} slots were judged");
+            let slots = self.checked.end - self.checked.start;
+            let what = format!("interrupted, {slots} slots were checked");
             return Err(end(crate::stop::INTERRUPTED, what));
         }
         match self.failure() {
@@ -226,7 +226,7 @@ impl<'a> Verdict<'a> {
             ms(most(|one| one.ready_ms)),
             ms(most(|one| one.end_ms)),
             self.disturbed.len(),
-            self.judged.end - self.judged.start,
+            self.checked.end - self.checked.start,
             self.missed_disturbed,
             self.rights,
             self.rights_twice,
@@ -305,7 +305,7 @@ impl<'a> Verdict<'a> {
     fn row(&self, summary: &Summary) -> Vec<String> {
         let sum =
             |count: fn(&DutyCounts) -> u64| -> u64 { summary.duties.values().map(count).sum() };
-        let slots = self.judged.clone();
+        let slots = self.checked.clone();
         let slots = slots.filter(|slot| !self.disturbed.contains(slot));
         let missed: u64 = slots.filter_map(|slot| summary.missed.get(&slot)).sum();
         let lag = summary.phase_lag_ms;
@@ -342,7 +342,7 @@ pub(super) fn share(node: &Summary, slots: Range<u64>) -> f64 {
     credited as f64 / (count.max(1) * u64::from(node.validators.max(1))) as f64
 }
 
-/// Returns the judged slots that a fault disturbs.
+/// Returns the checked slots that a fault disturbs.
 fn disturbed(plan: &Plan, told: &Told, faults: &[Happened]) -> BTreeSet<u64> {
     let slots = faults.iter().flat_map(|one| {
         let life = told
@@ -354,7 +354,7 @@ fn disturbed(plan: &Plan, told: &Told, faults: &[Happened]) -> BTreeSet<u64> {
             .map(|life| life.first_slot);
         one.fault.disturbs(plan.timing.slot_ms(), signs_from)
     });
-    slots.filter(|slot| plan.judged().contains(slot)).collect()
+    slots.filter(|slot| plan.checked().contains(slot)).collect()
 }
 
 /// Returns the slots that a node judged just before it was killed: its last report may be older.
@@ -442,11 +442,11 @@ mod tests {
 
     #[test]
     fn duties_that_may_be_missed_are_no_failure_in_words_or_code() {
-        let verdict = |missed_max| Verdict {
+        let outcome = |missed_max| Outcome {
             nodes: Vec::new(),
             faults: &[],
             disturbed: BTreeSet::new(),
-            judged: 2..6,
+            checked: 2..6,
             complaint: None,
             missed: 3,
             missed_max,
@@ -473,9 +473,9 @@ mod tests {
             },
         };
         for (missed_max, words) in [(3, "PASS"), (2, "FAIL: 3 duties missed")] {
-            let verdict = verdict(missed_max);
-            assert_eq!(verdict.verdict(), words);
-            assert_eq!(verdict.check().is_ok(), words == "PASS");
+            let outcome = outcome(missed_max);
+            assert_eq!(outcome.result_lines(), words);
+            assert_eq!(outcome.check().is_ok(), words == "PASS");
         }
     }
 
