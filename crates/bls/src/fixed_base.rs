@@ -23,9 +23,7 @@ const BLOCK: usize = 2048;
 ///
 /// **Variable time**: tables are indexed by the scalars' digits, so cache timing reveals them. Use only for
 /// scalars that are public anyway, such as interop keys.
-// The kernels are private to this crate.
-#[allow(private_bounds)]
-pub struct FixedBase<F: KernelField>(Box<dyn Multiples<F>>);
+pub(crate) struct FixedBase<F: KernelField>(Box<dyn Multiples<F>>);
 
 /// The table of a kernel.
 trait Multiples<F>: Send + Sync {
@@ -40,16 +38,14 @@ impl<F: KernelField> fmt::Debug for FixedBase<F> {
 }
 
 /// Multiples of a point of G1: public keys.
-pub type FixedBaseG1 = FixedBase<Fp>;
+pub(crate) type FixedBaseG1 = FixedBase<Fp>;
 /// Multiples of a point of G2: signatures of one message.
 pub(crate) type FixedBaseG2 = FixedBase<Fp2>;
 
-// The kernels are private to this crate.
-#[allow(private_bounds)]
 impl<F: KernelField> FixedBase<F> {
     /// Builds the tables for `base`, a point of the subgroup that is not the identity. They are as large as
     /// this many multiples justify: at most 2.4 MB in G1 and 4.8 MB in G2.
-    pub fn new(backend: Backend, base: &Affine<F>, multiples: usize) -> Self {
+    pub(crate) fn new(backend: Backend, base: &Affine<F>, multiples: usize) -> Self {
         assert!(!base.is_infinity(), "the base is not the identity");
         let digits = Digits::for_multiples(multiples);
         FixedBase(with_multiplier!(
@@ -62,7 +58,7 @@ impl<F: KernelField> FixedBase<F> {
     /// Appends `scalars[i] * B` to `out`; scalars are 32 bytes little-endian, below the group order.
     ///
     /// Panics if a scalar has bit 255 set.
-    pub fn vartime_mul_many(&self, scalars: &[[u8; 32]], out: &mut Vec<Affine<F>>) {
+    pub(crate) fn vartime_mul_many(&self, scalars: &[[u8; 32]], out: &mut Vec<Affine<F>>) {
         self.0.multiply(scalars, out);
     }
 }

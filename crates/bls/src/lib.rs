@@ -129,7 +129,6 @@ pub use committee::{
 };
 pub use decode::{decode_public_keys, decode_signatures};
 pub use error::{BlsError, DecodeError};
-pub use fixed_base::{FixedBase, FixedBaseG1};
 pub use interop::{InteropKey, VartimeInteropSigner, interop_keys, vartime_interop_public_keys};
 pub use kernel::KERNELS;
 pub use keys::{
