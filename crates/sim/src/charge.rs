@@ -38,11 +38,11 @@ pub(crate) mod kind {
 
 /// Processors of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Processor {
+pub(crate) struct Processor {
     /// Cores.
-    pub cores: u16,
+    pub(crate) cores: u16,
     /// Time that work takes, in percent of its cost.
-    pub factor_pct: u64,
+    pub(crate) factor_pct: u64,
 }
 
 impl Processor {

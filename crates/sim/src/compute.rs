@@ -29,7 +29,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub use cross::{CrossCheck, CrossCounts};
-pub use meter::{Meter, Meters, Stage};
+pub(crate) use meter::Meters;
+pub use meter::{Meter, Stage};
 pub use results::Results;
 pub use watch::Verification;
 
@@ -39,7 +40,7 @@ use unit::{State, Unit, identity, weight};
 use watch::Watch;
 
 /// Maximum number of unfinished jobs over all nodes.
-pub const JOBS_MAX: usize = 1 << 21;
+pub(crate) const JOBS_MAX: usize = 1 << 21;
 
 /// Default maximum bytes of results kept for later identical jobs.
 pub(crate) const CACHE_BYTES_DEFAULT: u64 = 256 << 20;
@@ -101,7 +102,7 @@ enum Source {
 }
 
 /// The compute model of a run, shared by all of its nodes: one scheme, one key table.
-pub struct Compute {
+pub(crate) struct Compute {
     env: Env,
     /// Environment for cost charging: the portable kernel, whose formula does not depend on the host.
     charged: Env,
@@ -132,7 +133,7 @@ impl Compute {
     ///
     /// # Errors
     /// Returns a [`PoolError`] if the threads cannot be started.
-    pub fn new(
+    pub(crate) fn new(
         env: Env,
         watermark: Arc<dyn Watermark>,
         config: ComputeConfig,
@@ -162,7 +163,7 @@ impl Compute {
     }
 
     /// Checks a sample of all verdicts again with an independent implementation.
-    pub fn cross_check(&mut self, check: Arc<dyn CrossCheck>) {
+    pub(crate) fn cross_check(&mut self, check: Arc<dyn CrossCheck>) {
         self.sampler = Some(Sampler::new(check));
     }
 
@@ -187,7 +188,7 @@ impl Compute {
     }
 
     /// Counts and times so far.
-    pub fn meters(&self) -> &Meters {
+    pub(crate) fn meters(&self) -> &Meters {
         &self.meters
     }
 
@@ -197,7 +198,7 @@ impl Compute {
     }
 
     /// From now on, records the inputs of this node's verifications of operation `op` and of senders.
-    pub fn watch(&mut self, node: u32, op: scheme::Op) {
+    pub(crate) fn watch(&mut self, node: u32, op: scheme::Op) {
         self.watch = Some(Watch::new(node, op));
     }
 

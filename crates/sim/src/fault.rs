@@ -26,7 +26,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 /// A wrapper around a state machine.
-pub trait Wrap<R: Role>: Debug + Send {
+pub(crate) trait Wrap<R: Role>: Debug + Send {
     /// Sees an input before the role does, and returns what the role is to see of it. Outputs added to `own` bypass
     /// the role and other wrappers.
     fn input(
@@ -54,16 +54,16 @@ pub trait Wrap<R: Role>: Debug + Send {
 
 /// The interval of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// Start of the interval.
-    pub from: Time,
+    pub(crate) from: Time,
     /// End of the interval, exclusive.
-    pub until: Time,
+    pub(crate) until: Time,
 }
 
 impl Interval {
     /// Whether a time is in it.
-    pub fn contains(&self, now: Time) -> bool {
+    pub(crate) fn contains(&self, now: Time) -> bool {
         (self.from..self.until).contains(&now)
     }
 }

@@ -44,7 +44,7 @@ pub enum GraphError {
 
 /// The connections of all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Graph {
+pub(crate) struct Graph {
     /// Start of the row of each node, and the end of the last row.
     offsets: Vec<u32>,
     /// Neighbours.
@@ -59,7 +59,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`GraphError`].
-    pub fn of(scenario: &scenario::Scenario, seed: u64) -> Result<Graph, GraphError> {
+    pub(crate) fn of(scenario: &scenario::Scenario, seed: u64) -> Result<Graph, GraphError> {
         use scenario::Graph as Kind;
         let nodes = scenario.sim.nodes;
         match &scenario.graph {
@@ -85,7 +85,7 @@ impl Graph {
     /// [`GraphError::TooMany`].
     ///
     /// [`Links::of`]: crate::gossip::Links::of
-    pub fn grid(nodes: u32) -> Result<Graph, GraphError> {
+    pub(crate) fn grid(nodes: u32) -> Result<Graph, GraphError> {
         check_ends(4 * u64::from(nodes) * u64::from(nodes.isqrt()))?;
         Graph::from_edges(nodes, draw::grid(nodes))
     }
@@ -171,12 +171,12 @@ impl Graph {
     }
 
     /// Number of nodes.
-    pub fn nodes(&self) -> u32 {
+    pub(crate) fn nodes(&self) -> u32 {
         (self.offsets.len() - 1) as u32
     }
 
     /// Number of ends of all connections.
-    pub fn ends(&self) -> usize {
+    pub(crate) fn ends(&self) -> usize {
         self.peers.len()
     }
 
@@ -185,7 +185,7 @@ impl Graph {
     /// # Panics
     /// If there is no such node.
     #[inline]
-    pub fn peers(&self, node: u32) -> &[u32] {
+    pub(crate) fn peers(&self, node: u32) -> &[u32] {
         let row = self.offsets[node as usize] as usize..self.offsets[node as usize + 1] as usize;
         &self.peers[row]
     }
@@ -193,7 +193,7 @@ impl Graph {
     /// The end of the connection from a node to its neighbour with this number; none if there is no such
     /// neighbour.
     #[inline]
-    pub fn end(&self, node: u32, peer: u64) -> Option<usize> {
+    pub(crate) fn end(&self, node: u32, peer: u64) -> Option<usize> {
         let first = self.offsets[node as usize];
         let count = self.offsets[node as usize + 1] - first;
         (peer < u64::from(count)).then(|| first as usize + peer as usize)
@@ -213,7 +213,7 @@ impl Graph {
     /// # Panics
     /// If there is no such end.
     #[inline]
-    pub fn peer(&self, end: usize) -> u32 {
+    pub(crate) fn peer(&self, end: usize) -> u32 {
         self.ends[end][0]
     }
 
@@ -222,12 +222,12 @@ impl Graph {
     /// # Panics
     /// If there is no such end.
     #[inline]
-    pub fn back(&self, end: usize) -> u32 {
+    pub(crate) fn back(&self, end: usize) -> u32 {
         self.ends[end][1]
     }
 
     /// The number that `node` has for `peer`.
-    pub fn number_of(&self, node: u32, peer: u32) -> Option<u32> {
+    pub(crate) fn number_of(&self, node: u32, peer: u32) -> Option<u32> {
         self.peers(node).binary_search(&peer).ok().map(|i| i as u32)
     }
 }

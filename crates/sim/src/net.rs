@@ -20,8 +20,9 @@ mod window;
 
 pub(crate) use dial::Dial;
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads, share};
-pub(crate) use parts::{BIN_NS, Cut, Direction, Hot, Next, Outgoing, Parcel, Sent};
-pub(crate) use parts::{Balance, NetConfig, Rate, Tally};
+pub(crate) use parts::{
+    BIN_NS, Balance, Cut, Direction, Hot, NetConfig, Next, Outgoing, Parcel, Rate, Sent, Tally,
+};
 pub(crate) use queue::PRIORITIES;
 
 use crate::charge::At;

@@ -22,7 +22,7 @@ use alphorn_worker::{End, Request};
 use std::fmt::Debug;
 
 /// A message between nodes, as the network sees it. Copies are cheap because large parts are shared.
-pub trait Wire: Clone + Debug + Send {
+pub(crate) trait Wire: Clone + Debug + Send {
     /// Names of the message kinds, at most 64.
     const KINDS: &'static [&'static str];
 
@@ -54,7 +54,7 @@ pub trait Wire: Clone + Debug + Send {
 /// The work of a job, and its cost.
 ///
 /// Virtual time is charged only by [`Features::prior_ns`], which is 0 for work that is instantaneous.
-pub trait Labour: Schedulable + Debug + Send {
+pub(crate) trait Labour: Schedulable + Debug + Send {
     /// Result of the work.
     type Product: Debug;
 
@@ -83,7 +83,7 @@ pub(crate) fn request<W>(session: SessionId, class: Class, work: W) -> Request<W
 
 /// An input to a role.
 #[derive(Debug)]
-pub enum Input<R: Role> {
+pub(crate) enum Input<R: Role> {
     /// A message from a neighbour.
     Message {
         /// The neighbour, by the node's number for it.
@@ -125,7 +125,7 @@ pub enum Input<R: Role> {
 
 /// An effect requested by a role.
 #[derive(Debug)]
-pub enum Output<R: Role> {
+pub(crate) enum Output<R: Role> {
     /// Sends a message to some neighbours, in the order of [`Peers::iter`].
     Send {
         /// The receivers, by the node's numbers for them.
@@ -174,7 +174,7 @@ pub enum Output<R: Role> {
 }
 
 /// One simulated node that implements the protocol contract.
-pub trait Role: Debug + Send + Sized {
+pub(crate) trait Role: Debug + Send + Sized {
     /// Messages between nodes.
     type Message: Wire;
     /// Commands from the layer above.

@@ -27,7 +27,7 @@ pub const SCHEMA: u32 = 1;
 /// Maximum size of a scenario's text in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of points in a sweep, seeds included.
-pub const POINTS_MAX: u64 = 1_000_000;
+pub(crate) const POINTS_MAX: u64 = 1_000_000;
 
 /// One experiment: a run for each seed and each point of its sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

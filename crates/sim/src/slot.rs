@@ -5,7 +5,7 @@
 //! Node 0 represents the whole network: it hosts every validator, and validates their messages as it would
 //! any others, so that each is verified once. Node 1, the observer, hosts none, and receives what every node
 //! of a network receives: collections and blocks. Both run the protocol's own code as roles of the
-//! [`World`](crate::world::World), over links without queueing. Their jobs are really executed
+//! [world](crate::world), over links without queueing. Their jobs are really executed
 //! ([`compute`](crate::compute)), because the world's processors only charge for jobs and produce no
 //! results. No votes of later slots are cast, and no lotteries for them are drawn.
 //!
@@ -37,8 +37,10 @@ pub use node::Traffic;
 pub use outcome::{
     BlockOutcome, CommitteeCoverage, Failure, SlotOutcome, StageTraffic, Step, Votes,
 };
-pub use participation::{PPM, Participation, ParticipationError};
-pub use run::{HOST, OBSERVER, run_slot};
+pub(crate) use participation::PPM;
+pub use participation::{Participation, ParticipationError};
+pub(crate) use run::HOST;
+pub use run::run_slot;
 
 /// Limits of a run. Jobs end by the deadlines of their nodes, so a quiet world has not necessarily ended.
 const LIMITS: Limits = Limits {

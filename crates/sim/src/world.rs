@@ -19,8 +19,8 @@ mod span;
 mod tests;
 mod trace;
 
-pub use change::Change;
-pub use probe::Probe;
+pub(crate) use change::Change;
+pub(crate) use probe::Probe;
 pub use trace::Traced;
 pub(crate) use trace::{node_name, signed};
 
@@ -55,14 +55,14 @@ const EVENTS_SHARED: u64 = 512;
 
 /// Bounds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Maximum number of events handled.
-    pub events_max: u64,
+    pub(crate) events_max: u64,
     /// Last instant of virtual time, in nanoseconds.
-    pub sim_time_max_ns: u64,
+    pub(crate) sim_time_max_ns: u64,
     /// A world is quiet if no part of a payload was sent for this long and only deadlines are pending. State
     /// machines may keep maintaining their tables for ever.
-    pub quiet_ns: u64,
+    pub(crate) quiet_ns: u64,
 }
 
 /// Why a run cannot continue.
@@ -96,7 +96,7 @@ pub enum WorldError {
 
 /// Why [`World::run_until`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
+pub(crate) enum Pause {
     /// Nothing is in flight, no node is computing, and deadlines have no effect.
     Quiet,
     /// Virtual time reached the requested instant.
@@ -109,25 +109,25 @@ pub enum Pause {
 
 /// Configuration of a world, apart from its roles.
 #[derive(Clone, Debug)]
-pub struct WorldConfig {
+pub(crate) struct WorldConfig {
     /// The network.
-    pub net: NetConfig,
+    pub(crate) net: NetConfig,
     /// Processors.
-    pub processors: Vec<Processor>,
+    pub(crate) processors: Vec<Processor>,
     /// Index of each node's processor.
-    pub processor: Arc<[u16]>,
+    pub(crate) processor: Arc<[u16]>,
     /// Bounds.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Threads of a run. The result is the same for any number, but only with one thread can the run stop at any
     /// event.
-    pub threads: usize,
+    pub(crate) threads: usize,
 }
 
 /// All nodes of a run under one virtual clock; see the [module](self).
 ///
 /// `W` observes the run ([`Probe`]).
 #[derive(Debug)]
-pub struct World<R: Role, W = ()> {
+pub(crate) struct World<R: Role, W = ()> {
     /// At least one.
     spans: Vec<Span<R>>,
     /// Nodes per span; the last span may have fewer.
@@ -153,7 +153,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     ///
     /// # Panics
     /// If there is not one role, one bandwidth and one processor for each node of the graph.
-    pub fn new(roles: Vec<R>, config: &WorldConfig, probe: W) -> Self {
+    pub(crate) fn new(roles: Vec<R>, config: &WorldConfig, probe: W) -> Self {
         let nodes = config.net.graph.nodes();
         assert_eq!(nodes as usize, roles.len(), "a role for each node");
         assert_eq!(roles.len(), config.net.rate.len(), "a bandwidth each");
@@ -184,7 +184,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Informs every node of all its neighbours, now.
-    pub fn connect(&mut self) {
+    pub(crate) fn connect(&mut self) {
         for node in 0..self.graph().nodes() {
             for peer in 0..self.graph().peers(node).len() as u64 {
                 self.input(node, Input::PeerUp { peer: Peer(peer) });
@@ -206,7 +206,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Virtual time.
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time::from_nanos(self.now_ns)
     }
 
@@ -214,17 +214,17 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn role(&self, node: u32) -> &R {
+    pub(crate) fn role(&self, node: u32) -> &R {
         &self.span(node).roles[node]
     }
 
     /// All state machines by node.
-    pub fn roles(&self) -> impl Iterator<Item = &R> {
+    pub(crate) fn roles(&self) -> impl Iterator<Item = &R> {
         self.spans.iter().flat_map(|span| span.roles.iter())
     }
 
     /// The probe that observes the run.
-    pub fn probe(&self) -> &W {
+    pub(crate) fn probe(&self) -> &W {
         &self.probe
     }
 
@@ -234,7 +234,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// The connections.
-    pub fn graph(&self) -> &crate::graph::Graph {
+    pub(crate) fn graph(&self) -> &crate::graph::Graph {
         &self.spans[0].net.graph
     }
 
@@ -242,7 +242,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn tally(&self, node: u32) -> &Tally {
+    pub(crate) fn tally(&self, node: u32) -> &Tally {
         &self.span(node).net.tally[node]
     }
 
@@ -256,7 +256,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Messages and bytes sent, in bins of 10 ms by kind: `(bin, kind, messages, bytes)`.
-    pub fn series(&self) -> impl Iterator<Item = (u64, usize, u64, u64)> {
+    pub(crate) fn series(&self) -> impl Iterator<Item = (u64, usize, u64, u64)> {
         let kinds = R::Message::KINDS.len();
         let bins = self.nets().map(|net| net.series.len()).max();
         let at = move |i: usize| {
@@ -271,17 +271,17 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Events handled so far.
-    pub fn events(&self) -> u64 {
+    pub(crate) fn events(&self) -> u64 {
         self.spans.iter().map(|span| span.events).sum()
     }
 
     /// Messages received by nodes so far.
-    pub fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.spans.iter().map(|span| span.received).sum()
     }
 
     /// Hash of the events so far, independent of the order in which nodes were handled.
-    pub fn event_hash(&self) -> u64 {
+    pub(crate) fn event_hash(&self) -> u64 {
         let hashes = self.spans.iter().map(|span| span.hash);
         hashes.fold(0, u64::wrapping_add)
     }
@@ -290,7 +290,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     ///
     /// # Panics
     /// If there is no such node, the time is in the past, or 2^28 commands are pending.
-    pub fn command(&mut self, at: Time, node: u32, command: R::Command) {
+    pub(crate) fn command(&mut self, at: Time, node: u32, command: R::Command) {
         assert!(node < self.graph().nodes(), "node {node}");
         assert!(at >= self.now(), "a command for a time that is over");
         let span = self.span_mut(node);
@@ -304,7 +304,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     ///
     /// # Errors
     /// [`WorldError`] if a bound is exceeded; the run cannot continue then.
-    pub fn run_until(&mut self, until: Time, events: u64) -> Result<Pause, WorldError> {
+    pub(crate) fn run_until(&mut self, until: Time, events: u64) -> Result<Pause, WorldError> {
         let until_ns = until.as_nanos();
         let last = self.events().saturating_add(events);
         // One event more than allowed shows that there are too many.

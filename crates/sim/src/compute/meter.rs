@@ -29,43 +29,43 @@ pub struct Meter {
 
 /// Number of jobs by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends {
+pub(crate) struct Ends {
     /// Ended with a result.
-    pub done: u64,
+    pub(crate) done: u64,
     /// Had invalid inputs.
-    pub invalid: u64,
+    pub(crate) invalid: u64,
     /// Not run, because admission, keys or capabilities were missing.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// Abandoned by their session, or too long for their deadline.
-    pub cancelled: u64,
+    pub(crate) cancelled: u64,
     /// Ended in a panic, or with a result that failed its own verification.
-    pub failed: u64,
+    pub(crate) failed: u64,
 }
 
 /// All counts of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Meters {
+pub(crate) struct Meters {
     pub(super) stage: Stage,
     meters: BTreeMap<(Stage, &'static str), Meter>,
     batch: BTreeMap<(Stage, &'static str), u64>,
     /// Number of jobs by how they ended.
-    pub ends: Ends,
+    pub(crate) ends: Ends,
     /// Reason of the first refusal.
-    pub first_refusal: Option<String>,
+    pub(crate) first_refusal: Option<String>,
     /// Jobs whose result an earlier run had kept. They are not computed, and no time is counted for them.
-    pub results_loaded: u64,
+    pub(crate) results_loaded: u64,
 }
 
 impl Meters {
     /// Every (stage, operation) pair that occurred, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (Stage, &'static str, Meter)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Stage, &'static str, Meter)> + '_ {
         self.meters
             .iter()
             .map(|(&(stage, op), &meter)| (stage, op, meter))
     }
 
     /// Counts of an operation over all stages.
-    pub fn total(&self, op: &str) -> Meter {
+    pub(crate) fn total(&self, op: &str) -> Meter {
         let of_op = self.meters.iter().filter(|((_, name), _)| *name == op);
         of_op.fold(Meter::default(), |sum, (_, meter)| Meter {
             jobs: sum.jobs + meter.jobs,

@@ -8,7 +8,7 @@ pub(crate) const PEERS_MAX: usize = 128;
 
 /// A set of peers below [`PEERS_MAX`], one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PeerSet(u128);
+pub(crate) struct PeerSet(u128);
 
 impl PeerSet {
     /// The empty set.
@@ -16,7 +16,7 @@ impl PeerSet {
 
     /// The set of one peer; empty if its number is not below [`PEERS_MAX`].
     #[inline]
-    pub const fn one(peer: Peer) -> Self {
+    pub(crate) const fn one(peer: Peer) -> Self {
         if peer.0 < PEERS_MAX as u64 {
             Self(1 << peer.0)
         } else {
@@ -26,43 +26,43 @@ impl PeerSet {
 
     /// Whether the set is empty.
     #[inline]
-    pub const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Number of peers in the set.
     #[inline]
-    pub const fn len(self) -> usize {
+    pub(crate) const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
     /// Whether the peer is in the set.
     #[inline]
-    pub const fn contains(self, peer: Peer) -> bool {
+    pub(crate) const fn contains(self, peer: Peer) -> bool {
         !self.and(Self::one(peer)).is_empty()
     }
 
     /// Intersection of both sets.
     #[inline]
-    pub const fn and(self, other: Self) -> Self {
+    pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
     /// Union of both sets.
     #[inline]
-    pub const fn or(self, other: Self) -> Self {
+    pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// The peers of this set that are not in the other.
     #[inline]
-    pub const fn minus(self, other: Self) -> Self {
+    pub(crate) const fn minus(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
     /// The peers in order of number.
     #[inline]
-    pub fn iter(self) -> impl Iterator<Item = Peer> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = Peer> {
         PeersIter::turned(self, 0)
     }
 
@@ -78,7 +78,7 @@ impl PeerSet {
 
 /// The receivers of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Peers {
+pub(crate) enum Peers {
     /// One.
     One(Peer),
     /// A set, served from the peer `first` upwards with wraparound. The starting peer changes from
@@ -96,7 +96,7 @@ pub enum Peers {
 impl Peers {
     /// The receivers in the order in which they are served.
     #[inline]
-    pub fn iter(&self) -> PeersIter<'_> {
+    pub(crate) fn iter(&self) -> PeersIter<'_> {
         match self {
             Self::One(peer) => PeersIter(Rest::List(std::slice::from_ref(peer))),
             Self::Set { set, first } => PeersIter::turned(*set, *first),
@@ -105,7 +105,7 @@ impl Peers {
     }
 
     /// Number of receivers.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,
             Self::Set { set, .. } => set.len(),
@@ -114,7 +114,7 @@ impl Peers {
     }
 
     /// Whether there are no receivers.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
@@ -130,7 +130,7 @@ impl<'a> IntoIterator for &'a Peers {
 
 /// Iterator over the receivers of a message.
 #[derive(Clone, Debug)]
-pub struct PeersIter<'a>(Rest<'a>);
+pub(crate) struct PeersIter<'a>(Rest<'a>);
 
 #[derive(Clone, Debug)]
 enum Rest<'a> {

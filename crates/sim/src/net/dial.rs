@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 /// Which connections are established on first use.
 #[derive(Clone, Debug)]
-pub struct Dial {
+pub(crate) struct Dial {
     /// Bytes of a handshake on the uplink of the dialling node.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// For each end, whether its connection does not exist from the start.
-    pub is_new: Arc<[bool]>,
+    pub(crate) is_new: Arc<[bool]>,
 }
 
 /// State of each end of a span; empty if all connections exist.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 /// Bandwidth of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// Uplink rate in bits per second.
-    pub up_bps: u64,
+    pub(crate) up_bps: u64,
     /// Downlink rate in bits per second.
-    pub down_bps: u64,
+    pub(crate) down_bps: u64,
 }
 
 impl Rate {
@@ -96,32 +96,32 @@ impl Hot {
 /// What a node has sent and received: one cache line for the counters of a delivery, one for those of sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Bytes put on the wire.
-    pub bytes_up: u64,
+    pub(crate) bytes_up: u64,
     /// Bytes received.
-    pub bytes_down: u64,
+    pub(crate) bytes_down: u64,
     /// Core time.
-    pub cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     down: Peak,
     /// Bytes waiting in the uplink.
-    pub queue_bytes: u64,
+    pub(crate) queue_bytes: u64,
     /// Maximum of these.
-    pub queue_peak_bytes: u64,
+    pub(crate) queue_peak_bytes: u64,
     pub(super) up: Peak,
     pub(super) jobs: Peak,
     /// Messages sent.
-    pub messages: u32,
+    pub(crate) messages: u32,
 }
 
 impl Tally {
     /// Most bits sent in any one second of the clock.
-    pub fn peak_1s_up_bps(&self) -> u64 {
+    pub(crate) fn peak_1s_up_bps(&self) -> u64 {
         self.up.most().saturating_mul(8)
     }
 
     /// Most bits received in any one second of the clock.
-    pub fn peak_1s_down_bps(&self) -> u64 {
+    pub(crate) fn peak_1s_down_bps(&self) -> u64 {
         self.down.most().saturating_mul(8)
     }
 
@@ -150,19 +150,19 @@ impl Tally {
 /// Bytes by outcome. At any time the bytes offered are the sum of all others, of those waiting and of those in
 /// flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
+pub(crate) struct Balance {
     /// Handed over by nodes.
-    pub offered: u64,
+    pub(crate) offered: u64,
     /// Put on the wire.
-    pub started: u64,
+    pub(crate) started: u64,
     /// Arrived.
-    pub delivered: u64,
+    pub(crate) delivered: u64,
     /// Lost on the way, or arrived at a node that is down.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Taken back from a queue by their sender.
-    pub cancelled: u64,
+    pub(crate) cancelled: u64,
     /// Not queued because the queue was full or the sender down.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
 }
 
 impl Balance {
@@ -248,27 +248,27 @@ pub(crate) const BIN_NS: u64 = 10_000_000;
 
 /// Configuration of a network.
 #[derive(Clone, Debug)]
-pub struct NetConfig {
+pub(crate) struct NetConfig {
     /// The connections between nodes.
-    pub graph: Arc<Graph>,
+    pub(crate) graph: Arc<Graph>,
     /// Propagation times.
-    pub latency: Arc<Latency>,
+    pub(crate) latency: Arc<Latency>,
     /// Queues, transport and loss.
-    pub link: Link,
+    pub(crate) link: Link,
     /// Connections that are established on first use, if any are.
-    pub dial: Option<Dial>,
+    pub(crate) dial: Option<Dial>,
     /// Bandwidths.
-    pub rates: Vec<Rate>,
+    pub(crate) rates: Vec<Rate>,
     /// Index of each node's bandwidth.
-    pub rate: Arc<[u16]>,
+    pub(crate) rate: Arc<[u16]>,
     /// Time to handle a message at its receiver.
-    pub handle_ns: u64,
+    pub(crate) handle_ns: u64,
     /// Seed of the random draws.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Number of message kinds.
-    pub kinds: usize,
+    pub(crate) kinds: usize,
     /// Whether any message is paced ([`Wire::is_paced`]), so that its sender waits for the uplink to become free.
     ///
     /// [`Wire::is_paced`]: crate::role::Wire::is_paced
-    pub paced: bool,
+    pub(crate) paced: bool,
 }

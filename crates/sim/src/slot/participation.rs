@@ -5,7 +5,7 @@ use alphorn_types::{Assignment, Bitfield, Layout};
 use rand_chacha::rand_core::Rng;
 
 /// Millionths of all validators.
-pub const PPM: u32 = 1_000_000;
+pub(crate) const PPM: u32 = 1_000_000;
 
 /// Which validators vote in the slot. Selected validators perform their duties whether they vote or
 /// not: a record shows which voted, and nothing about which aggregated.

@@ -15,10 +15,10 @@ use alphorn_scheme::{Bytes, Op};
 use alphorn_types::{Assignment, Bitfield, DecodeError, Layout, Slot, Time};
 
 /// The node that hosts all validators, or all that are not involved in an attack.
-pub const HOST: u32 = 0;
+pub(crate) const HOST: u32 = 0;
 
 /// The node that hosts no validators.
-pub const OBSERVER: u32 = 1;
+pub(crate) const OBSERVER: u32 = 1;
 
 /// The slot whose votes are followed: the first one, whose block is genesis.
 const SLOT: Slot = Slot(0);

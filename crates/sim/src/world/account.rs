@@ -36,7 +36,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Bytes by outcome.
-    pub fn balance(&self) -> Balance {
+    pub(crate) fn balance(&self) -> Balance {
         let mut all = Balance::default();
         for net in self.nets() {
             all += net.balance;

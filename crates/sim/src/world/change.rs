@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A change of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// A node is cut off from the network: what it sends or would receive is lost. Its state stays, and its jobs
     /// continue.
     Down(u32),
@@ -61,7 +61,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     ///
     /// # Panics
     /// If the time is in the past.
-    pub fn change(&mut self, at: Time, change: Change) {
+    pub(crate) fn change(&mut self, at: Time, change: Change) {
         assert!(at >= self.now(), "a change at a time that is over");
         let key = (at.as_nanos(), self.changes_count);
         self.changes_count += 1;
@@ -74,7 +74,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     ///
     /// # Panics
     /// If there is not one entry for each node, or the interval has started.
-    pub fn partition(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64) {
+    pub(crate) fn partition(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64) {
         self.cut(side, interval, break_ns, false);
     }
 
@@ -112,7 +112,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Adds a wrapper to a node's state machine, outside any existing ones.
-    pub fn wrap(&mut self, node: u32, wrap: Box<dyn Wrap<R>>) {
+    pub(crate) fn wrap(&mut self, node: u32, wrap: Box<dyn Wrap<R>>) {
         let span = self.span_mut(node);
         span.net.hot[node].wrapped = true;
         span.wraps.entry(node).or_default().push(wrap);
@@ -237,7 +237,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Duration of work at a node, as a percentage of its cost.
-    pub fn factor_pct(&self, node: u32) -> u64 {
+    pub(crate) fn factor_pct(&self, node: u32) -> u64 {
         self.span(node).compute.factor_pct(node)
     }
 

@@ -4,7 +4,7 @@ use crate::role::Role;
 use alphorn_types::trace::Record;
 
 /// Observes what happens in a world, in time order. A probe never affects a run, except that it can end it.
-pub trait Probe<R: Role> {
+pub(crate) trait Probe<R: Role> {
     /// A node was handed a message. Only called if arrivals are shown, and for all arrivals of a window before
     /// anything else seen in it.
     fn arrived(&mut self, _message: &R::Message) {}

@@ -53,7 +53,7 @@ pub(super) struct Told {
 
 impl<R: Role, W: Probe<R>> World<R, W> {
     /// From now on traces these nodes in full; `None` stops the trace.
-    pub fn trace(&mut self, of: Option<Traced>) {
+    pub(crate) fn trace(&mut self, of: Option<Traced>) {
         for span in &mut self.spans {
             span.tracer.of = of;
         }
