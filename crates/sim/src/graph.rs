@@ -6,7 +6,7 @@
 
 mod draw;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::scenario;
 

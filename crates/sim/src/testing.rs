@@ -1,7 +1,16 @@
-//! A small world for the scheme without cryptography, and a protocol that follows a script.
+//! A small world for the scheme without cryptography, a protocol that follows a script, and a network of
+//! equal nodes with a log of what happens in it.
 
+use crate::charge::Processor;
 use crate::compute::{Compute, ComputeConfig};
+use crate::graph::Graph;
+use crate::latency::Latency;
+use crate::net::{NetConfig, Rate};
+use crate::role::flood::FloodMessage;
+use crate::role::{Delivery, Role as Simulated, Wire};
 use crate::run::{Observe, Progress};
+use crate::scenario::{self, Link};
+use crate::world::{Limits, Probe, WorldConfig};
 use alphorn_proto::wire::Topic;
 use alphorn_proto::{Input, Output, Protocol, Spawn, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
@@ -201,6 +210,60 @@ impl Protocol for Scripted {
 
     fn next_deadline(&self) -> Option<Time> {
         self.script.front().map(|(at, _)| Time::from_nanos(*at))
+    }
+}
+
+/// Bandwidth of the nodes of [`equals`].
+pub(crate) const RATE: Rate = Rate {
+    up_bps: 25_000_000,
+    down_bps: 50_000_000,
+};
+
+/// A world of equal nodes that handle messages at once, on one thread.
+pub(crate) fn equals(graph: Graph, latency: &scenario::Latency) -> WorldConfig {
+    let nodes = graph.nodes();
+    let regions = Latency::regions_of(latency, 3, nodes);
+    WorldConfig {
+        net: NetConfig {
+            graph: graph.into(),
+            latency: Latency::new(latency, regions).into(),
+            link: Link::default(),
+            dial: None,
+            rates: vec![RATE],
+            rate: vec![0; nodes as usize].into(),
+            handle_ns: 0,
+            seed: 3,
+            kinds: FloodMessage::KINDS.len(),
+            paced: false,
+        },
+        processors: vec![Processor {
+            cores: 4,
+            factor_pct: 100,
+        }],
+        processor: vec![0; nodes as usize].into(),
+        limits: Limits {
+            events_max: 10_000_000,
+            sim_time_max_ns: 100_000_000_000,
+            quiet_ns: u64::MAX,
+        },
+        threads: 1,
+    }
+}
+
+/// (nanoseconds, node, payload) of every delivery, and (node, about, reason) of every report.
+#[derive(Debug, Default)]
+pub(crate) struct Log(
+    pub(crate) Vec<(u64, u32, u32)>,
+    pub(crate) Vec<(u32, u32, &'static str)>,
+);
+
+impl<R: Simulated<Delivery = Delivery>> Probe<R> for Log {
+    fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivery) {
+        self.0.push((now_ns, node, delivered.item));
+    }
+
+    fn reported(&mut self, _: u64, node: u32, about: u32, reason: &'static str) {
+        self.1.push((node, about, reason));
     }
 }
 

@@ -201,7 +201,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     }
 
     /// Hands a node an input between two windows.
-    fn input(&mut self, node: u32, input: Input<R>) {
+    pub(crate) fn input(&mut self, node: u32, input: Input<R>) {
         self.span_mut(node).input(node, input);
     }
 

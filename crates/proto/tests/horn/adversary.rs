@@ -1,12 +1,12 @@
 //! What machines do about messages that no honest member sends.
 
-use crate::forge::{Forge, overstate};
-use crate::net::{Kind, LISTS, Net, PROOFS, STRANGER, SUMS, config, range};
+use crate::forge::{Forge, all_serve, overstate, stage};
+use crate::net::{Kind, LISTS, Net, PROOFS, STRANGER, SUMS, config, servers};
 use alphorn_proto::horn::{Config, Local, Selection};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Aggregate, Entry, Topic, Vote, VoteMsg, no_references};
 use alphorn_proto::{Peer, Verdict};
-use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Unit, Validator};
+use alphorn_types::{Cell, Epoch, Layout, Slot, Support, Unit, Validator};
 use std::collections::BTreeSet;
 
 const CELL: Cell = Cell {
@@ -18,21 +18,12 @@ const CELL: Cell = Cell {
 /// one committee serve.
 fn host(kind: Kind, n: u32, cells: u16, change: impl Fn(&mut Config)) -> (Net, Forge, Vote) {
     let layout = Layout::new(n, 1, cells).unwrap();
-    let (mut config, info) = config(kind, layout);
-    config.selection = Selection::Rank;
-    config.levels[0].publishers = 64;
-    config.levels[1].publishers = 64;
-    change(&mut config);
-    let voters = Bitfield::new(n as usize);
-    let local = Local {
-        validators: range(n, 0..n),
-        voters,
-        trust_own: true,
-    };
-    let mut net = Net::new(kind, &config, &info, vec![local]);
+    let (mut net, forge) = stage(kind, layout, servers(n), |config| {
+        all_serve(config);
+        change(config);
+    });
     net.run_until(net.nodes[0].horn.clock().phase_start(Slot(0), Phase::Vote));
     let horn = &net.nodes[0].horn;
-    let forge = Forge::new(kind, &config, &info, horn.assignment(Epoch(0)).unwrap());
     let vote = horn.chain().vote(Slot(0), &horn.head()).unwrap();
     (net, forge, vote)
 }

@@ -1,12 +1,12 @@
 //! Votes for many things at once do not keep the honest ones out of the fork choice.
 
-use crate::forge::Forge;
-use crate::net::{Net, SUMS, config};
+use crate::forge::{Forge, all_serve, stage};
+use crate::net::{Net, SUMS};
 use alphorn_proto::chain::Policy;
-use alphorn_proto::horn::{Local, Selection};
+use alphorn_proto::horn::Local;
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::Root;
-use alphorn_types::{Bitfield, Epoch, Layout, Slot, Validator};
+use alphorn_types::{Bitfield, Layout, Slot, Validator};
 
 const N: u32 = 60;
 
@@ -18,11 +18,6 @@ fn attacks(validator: u32) -> bool {
 /// A machine with all honest validators at the start of slot 20, all of whom serve and vote.
 fn honest(policy: Policy) -> (Net, Forge) {
     let layout = Layout::new(N, 1, 2).unwrap();
-    let (mut config, info) = config(SUMS, layout);
-    config.selection = Selection::Rank;
-    config.fork_choice = policy;
-    config.levels[0].publishers = 64;
-    config.levels[1].publishers = 64;
     let mut validators = Bitfield::new(N as usize);
     (0..N)
         .filter(|v| !attacks(*v))
@@ -32,12 +27,11 @@ fn honest(policy: Policy) -> (Net, Forge) {
         validators,
         trust_own: true,
     };
-    let mut net = Net::new(SUMS, &config, &info, vec![local]);
-    let clock = *net.nodes[0].horn.clock();
-    net.run_until(clock.slot_start(Slot(0)));
-    let assignment = net.nodes[0].horn.assignment(Epoch(0)).unwrap().clone();
-    let forge = Forge::new(SUMS, &config, &info, &assignment);
-    net.run_until(clock.slot_start(Slot(20)));
+    let (mut net, forge) = stage(SUMS, layout, local, |config| {
+        all_serve(config);
+        config.fork_choice = policy;
+    });
+    net.run_until(net.nodes[0].horn.clock().slot_start(Slot(20)));
     (net, forge)
 }
 

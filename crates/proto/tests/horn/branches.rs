@@ -1,6 +1,6 @@
 //! Blocks of branches with other committees: who has committees drawn, and who loses them.
 
-use crate::forge::Forge;
+use crate::forge::{Forge, stage};
 use crate::net::{Net, SUMS, config};
 use alphorn_proto::horn::committee::assignment;
 use alphorn_proto::horn::{Config, Local, SchemeInfo, Selection};
@@ -204,13 +204,9 @@ fn one_proposer_displaces_no_keys_of_a_branch_that_is_ready() {
 #[test]
 fn a_slot_goes_on_when_its_keys_are_made_again() {
     let layout = Layout::new(40, 1, 2).unwrap();
-    let (mut config, info) = config(SUMS, layout);
-    config.selection = Selection::Rank;
-    let mut net = Net::new(SUMS, &config, &info, vec![Local::observer(&layout)]);
+    let (mut net, forge) = stage(SUMS, layout, Local::observer(&layout), |_| ());
     let clock = *net.nodes[0].horn.clock();
     net.run_until(clock.slot_start(Slot(1)));
-    let assignment = net.nodes[0].horn.assignment(Epoch(0)).unwrap();
-    let forge = Forge::new(SUMS, &config, &info, assignment);
     let judge = |net: &mut Net, voter: u32| {
         let horn = &net.nodes[0].horn;
         let vote = horn.chain().vote(Slot(1), &horn.head()).unwrap();

@@ -2,7 +2,7 @@
 //! everybody, never waited for.
 
 use crate::forge::{Forge, all_ones, overstate};
-use crate::net::{BUNDLES, Net, config, range, share};
+use crate::net::{BUNDLES, Net, config, share};
 use alphorn_proto::Verdict;
 use alphorn_proto::horn::{Config, Local, Preset, SchemeInfo};
 use alphorn_proto::rewards::{Inclusion, Ledger, Schedule};
@@ -24,19 +24,10 @@ fn small() -> (Config, SchemeInfo) {
     (config, info)
 }
 
-fn everybody() -> Local {
-    let all = range(VALIDATORS, 0..VALIDATORS);
-    Local {
-        validators: all.clone(),
-        voters: all,
-        trust_own: true,
-    }
-}
-
 /// One machine with all validators.
 fn alone() -> Net {
     let (config, info) = small();
-    Net::new(BUNDLES, &config, &info, vec![everybody()])
+    Net::new(BUNDLES, &config, &info, vec![share(VALIDATORS, 0, 1)])
 }
 
 /// The blocks that were published, by slot, each with the time of its publication in the slot.
@@ -60,13 +51,6 @@ fn voted(blocks: &BTreeMap<u64, (Block, u64)>, slot: u64) -> Vec<(u64, u16)> {
         .collect();
     voted.sort_unstable();
     voted
-}
-
-fn credited(net: &Net, node: usize, slot: u64) -> usize {
-    let horn = &net.nodes[node].horn;
-    let committees = 0..horn.config().layout.committees();
-    let of = |c| horn.chain().credited(&horn.head(), Slot(slot), c);
-    committees.map(|c| of(c).count_ones()).sum()
 }
 
 /// Three levels, four machines: the preset as it is, with few validators.
@@ -109,7 +93,7 @@ fn a_slot_of_three_levels_ends_in_a_block_of_one_evidence() {
     for node in 0..4 {
         assert_eq!(net.nodes[node].horn.head(), net.nodes[0].horn.head());
         for slot in 0..=5 {
-            assert_eq!(credited(&net, node, slot), ALL as usize);
+            assert_eq!(net.credited(node, slot), ALL as usize);
         }
         assert_eq!(net.nodes[node].horn.chain().finalised().slot, Slot(3));
         assert!(net.nodes[node].reports.is_empty());
@@ -261,7 +245,7 @@ fn a_block_that_says_more_than_its_evidence_is_refused() {
     let mut watch = watch;
     let truth = watch.signed(&all, both);
     assert_eq!(watch.judge(truth), (Verdict::Accept, cost));
-    assert_eq!(credited(&watch.net, 0, 0), 8);
+    assert_eq!(watch.net.credited(0, 0), 8);
 }
 
 /// What the chain cannot take is refused before anything is verified.
@@ -384,7 +368,7 @@ fn evidence_that_a_peer_changed_costs_nothing() {
 fn late_votes_are_in_the_next_block() {
     let (mut config, info) = small();
     config.epoch_slots = 4;
-    let mut net = Net::new(BUNDLES, &config, &info, vec![everybody()]);
+    let mut net = Net::new(BUNDLES, &config, &info, vec![share(VALIDATORS, 0, 1)]);
     let mut made = 0;
     net.job_ns = Box::new(move |_, name| {
         made += u32::from(name == "collect");
@@ -404,7 +388,7 @@ fn late_votes_are_in_the_next_block() {
     assert_eq!(voted(&blocks, 6), [(3, 1 - on_time), (4, 0), (4, 1)]);
     assert_eq!(voted(&blocks, 7), [(5, 0), (5, 1)]);
     for slot in 0..=5 {
-        assert_eq!(credited(&net, 0, slot), VALIDATORS as usize);
+        assert_eq!(net.credited(0, slot), VALIDATORS as usize);
     }
 }
 

@@ -2,12 +2,12 @@
 //! what is held stays below the bounds of the configuration.
 
 use crate::forge::Forge;
-use crate::net::{Net, SUMS, config};
-use alphorn_proto::horn::{Config, Held, Local, SchemeInfo, Selection};
+use crate::net::{Net, SUMS, config, servers};
+use alphorn_proto::horn::{Config, Held, SchemeInfo, Selection};
 use alphorn_proto::slot::{Phase, Timing};
 use alphorn_proto::wire::{Topic, Vote};
 use alphorn_proto::{Token, Verdict};
-use alphorn_types::{Bitfield, Epoch, Layout, Slot, Validator};
+use alphorn_types::{Epoch, Layout, Slot, Validator};
 use std::collections::BTreeSet;
 
 /// Validators, committees, cells of a committee; slots; forged votes for each honest one.
@@ -50,12 +50,7 @@ impl World {
         let (mut config, info) = config(SUMS, layout);
         config.timing = timing;
         config.selection = Selection::Rank;
-        let validators = Bitfield::ones(layout.validators() as usize);
-        let local = Local {
-            voters: Bitfield::new(validators.len()),
-            validators,
-            trust_own: true,
-        };
+        let local = servers(layout.validators());
         let net = Net::new(SUMS, &config, &info, vec![local]);
         World {
             net,

@@ -1,7 +1,7 @@
 //! Messages made by hand, honest and not.
 
-use crate::net::{Kind, model};
-use alphorn_proto::horn::{Config, SchemeInfo};
+use crate::net::{self, Kind, Net, model};
+use alphorn_proto::horn::{Config, Local, SchemeInfo, Selection};
 use alphorn_proto::wire::{
     Aggregate, Block, Body, Entry, Header, Topic, Vote, VoteMsg, WireFormat, digest, no_references,
 };
@@ -9,7 +9,7 @@ use alphorn_scheme::model::{Model, ModelKeys, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     Bundled, Bytes, Ctx, Evidence, Layer, Part, Reservation, Role, Scheme, SignItem, Statement,
 };
-use alphorn_types::{Assignment, Bitfield, Cell, Slot, Support, Unit, Validator};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Layout, Slot, Support, Unit, Validator};
 use std::sync::Arc;
 
 /// Whoever holds all keys.
@@ -19,6 +19,30 @@ pub struct Forge {
     pub format: WireFormat,
     pub assignment: Arc<Assignment>,
     keys: ModelKeys,
+}
+
+/// A machine with these duties at the start of slot 0, in a network that selects by rank, and whoever holds
+/// all keys.
+pub fn stage(
+    kind: Kind,
+    layout: Layout,
+    local: Local,
+    change: impl FnOnce(&mut Config),
+) -> (Net, Forge) {
+    let (mut config, info) = net::config(kind, layout);
+    config.selection = Selection::Rank;
+    change(&mut config);
+    let mut net = Net::new(kind, &config, &info, vec![local]);
+    net.run_until(net.nodes[0].horn.clock().slot_start(Slot(0)));
+    let assignment = net.nodes[0].horn.assignment(Epoch(0)).unwrap();
+    let forge = Forge::new(kind, &config, &info, assignment);
+    (net, forge)
+}
+
+/// All members of cells and committees may publish, up to 64.
+pub fn all_serve(config: &mut Config) {
+    config.levels[0].publishers = 64;
+    config.levels[1].publishers = 64;
 }
 
 impl Forge {

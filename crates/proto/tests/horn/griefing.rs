@@ -1,11 +1,11 @@
 //! Aggregators that drop honest voters: what a collector's cover loses to them.
 
-use crate::forge::Forge;
-use crate::net::{Net, SUMS, config, range};
-use alphorn_proto::horn::{Cover, Local, Selection, SubsetRule};
+use crate::forge::stage;
+use crate::net::{SUMS, servers};
+use alphorn_proto::horn::{Cover, SubsetRule};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Aggregate, Topic, no_references};
-use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot};
+use alphorn_types::{Bitfield, Cell, Layout, Slot};
 use std::ops::Range;
 
 const VOTERS: u32 = 64;
@@ -22,23 +22,15 @@ type Claim = (Range<u32>, Range<u32>);
 /// The support of the collection that is published after `claims` arrived, in their order.
 fn collect(cover: Cover, m: u8, rule: SubsetRule, claims: &[Claim]) -> Bitfield {
     let layout = Layout::new(VOTERS, 1, 1).unwrap();
-    let (mut config, info) = config(SUMS, layout);
-    config.selection = Selection::Rank;
-    config.levels[0].publishers = 64;
-    config.levels[1].cover = cover;
-    config.multiplicity_max = m;
-    config.subset_rule = rule;
-    let voters = Bitfield::new(VOTERS as usize);
-    let local = Local {
-        validators: range(VOTERS, 0..VOTERS),
-        voters,
-        trust_own: true,
-    };
-    let mut net = Net::new(SUMS, &config, &info, vec![local]);
+    let (mut net, forge) = stage(SUMS, layout, servers(VOTERS), |config| {
+        config.levels[0].publishers = 64;
+        config.levels[1].cover = cover;
+        config.multiplicity_max = m;
+        config.subset_rule = rule;
+    });
     let clock = *net.nodes[0].horn.clock();
     net.run_until(clock.phase_start(Slot(0), Phase::Level(1)));
     let horn = &net.nodes[0].horn;
-    let forge = Forge::new(SUMS, &config, &info, horn.assignment(Epoch(0)).unwrap());
     let vote = horn.chain().vote(Slot(0), &horn.head()).unwrap();
     for (sender, (honest, eve)) in (0..).zip(claims) {
         let positions: Vec<u32> = honest.clone().chain(eve.clone()).collect();

@@ -1,13 +1,13 @@
 //! A forged message must not suppress an honest one, whatever the order in which messages arrive
 //! and jobs end.
 
-use crate::forge::{Forge, all_ones, overstate};
-use crate::net::{Net, SUMS, config};
-use alphorn_proto::horn::{Local, Selection};
+use crate::forge::{Forge, all_ones, overstate, stage};
+use crate::net::{Net, SUMS};
+use alphorn_proto::horn::Local;
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Topic, Vote};
 use alphorn_proto::{Input, Verdict};
-use alphorn_types::{Cell, Epoch, Layout, Slot};
+use alphorn_types::{Cell, Layout, Slot};
 
 /// What is done in a run: messages arrive, the instant ends, the oldest job ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,7 @@ enum Step {
 /// One observer, in the middle of slot 0, with jobs that end when the test says so.
 fn observer() -> (Net, Forge, Vote) {
     let layout = Layout::new(40, 1, 2).unwrap();
-    let (mut config, info) = config(SUMS, layout);
-    config.selection = Selection::Rank;
-    let mut net = Net::new(SUMS, &config, &info, vec![Local::observer(&layout)]);
+    let (mut net, forge) = stage(SUMS, layout, Local::observer(&layout), |_| ());
     net.run_until(
         net.nodes[0]
             .horn
@@ -30,7 +28,6 @@ fn observer() -> (Net, Forge, Vote) {
             .phase_start(Slot(0), Phase::Level(2)),
     );
     let horn = &net.nodes[0].horn;
-    let forge = Forge::new(SUMS, &config, &info, horn.assignment(Epoch(0)).unwrap());
     let vote = horn.chain().vote(Slot(0), &horn.head()).unwrap();
     net.job_ns = Box::new(|_, _| None);
     (net, forge, vote)

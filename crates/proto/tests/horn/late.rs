@@ -17,11 +17,9 @@ fn small(kind: crate::net::Kind) -> (Config, SchemeInfo, Layout) {
 }
 
 fn alone(trust_own: bool) -> Local {
-    let all = range(24, 0..24);
     Local {
-        validators: all.clone(),
-        voters: all,
         trust_own,
+        ..share(24, 0, 1)
     }
 }
 
@@ -41,14 +39,6 @@ fn slow_collector(ns: u64, slot: u64) -> Net {
     net
 }
 
-fn credited(net: &Net, slot: u64) -> usize {
-    let horn = &net.nodes[0].horn;
-    let head = horn.head();
-    (0..2)
-        .map(|c| horn.chain().credited(&head, Slot(slot), c).count_ones())
-        .sum()
-}
-
 #[test]
 fn a_collection_of_the_previous_slot_is_still_published() {
     let net = slow_collector(20_000_000_000, 2);
@@ -58,8 +48,8 @@ fn a_collection_of_the_previous_slot_is_still_published() {
         2,
         "one of each committee adds votes"
     );
-    assert_eq!(credited(&net, 0), 24);
-    assert_eq!(credited(&net, 1), 24);
+    assert_eq!(net.credited(0, 0), 24);
+    assert_eq!(net.credited(0, 1), 24);
 }
 
 #[test]
@@ -71,7 +61,7 @@ fn a_collection_that_gossip_takes_no_more_goes_into_an_own_block() {
         .filter(|sent| sent.topic == Topic::Collection);
     assert!(sent.count() > 0);
     assert_eq!(net.nodes[0].horn.counters().salvaged, 2);
-    assert_eq!(credited(&net, 0), 24);
+    assert_eq!(net.credited(0, 0), 24);
 }
 
 /// A proposer shows one half of the network one block, the other half another.
@@ -111,7 +101,7 @@ fn two_blocks_of_a_proposer_do_not_split_the_network() {
     );
     net.run_until(clock.phase_start(Slot(2), Phase::Vote));
     assert_eq!(net.nodes[1].horn.head(), net.nodes[0].horn.head());
-    assert_eq!(credited(&net, 1), 24);
+    assert_eq!(net.credited(0, 1), 24);
     assert!(net.nodes[1].reports.is_empty());
 }
 

@@ -7,7 +7,7 @@ use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     self as scheme, Bytes, Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Scratch, Task, Work,
 };
-use alphorn_types::{Assignment, Bitfield, Epoch, Layout, Time};
+use alphorn_types::{Assignment, Bitfield, Epoch, Layout, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -86,6 +86,14 @@ pub fn share(n: u32, i: u32, count: u32) -> Local {
         voters: validators.clone(),
         validators,
         trust_own: true,
+    }
+}
+
+/// Everybody serves on one machine, and nobody votes.
+pub fn servers(n: u32) -> Local {
+    Local {
+        voters: Bitfield::new(n as usize),
+        ..share(n, 0, 1)
     }
 }
 
@@ -411,6 +419,14 @@ impl Net {
     /// Whether the environment of a machine has a key table.
     pub fn has_table(&self, node: usize, name: Epoch) -> bool {
         self.nodes[node].env.keys(name).is_some()
+    }
+
+    /// Votes of a slot that the head of a machine credits.
+    pub fn credited(&self, node: usize, slot: u64) -> usize {
+        let horn = &self.nodes[node].horn;
+        let of = |c| horn.chain().credited(&horn.head(), Slot(slot), c);
+        let committees = 0..horn.config().layout.committees();
+        committees.map(|c| of(c).count_ones()).sum()
     }
 
     /// Tokens whose verdict is still open, at all machines.

@@ -92,14 +92,6 @@ fn assert_sound(net: &Net, slot: Slot) {
     }
 }
 
-fn credited(net: &Net, node: usize, slot: Slot) -> usize {
-    let horn = &net.nodes[node].horn;
-    let head = horn.head();
-    (0..2)
-        .map(|c| horn.chain().credited(&head, slot, c).count_ones())
-        .sum()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -111,7 +103,7 @@ proptest! {
             net.run_until(clock.phase_start(Slot(slot), Phase::Vote).saturating_sub_ns(1));
             for before in 0..slot {
                 for node in 0..3 {
-                    let votes = credited(&net, node, Slot(before));
+                    let votes = net.credited(node, before);
                     prop_assert_eq!(votes, VALIDATORS as usize, "slot {} at {}", before, slot);
                 }
                 assert_sound(&net, Slot(before));
@@ -129,7 +121,7 @@ proptest! {
             for before in 0..slot {
                 assert_sound(&net, Slot(before));
                 for node in 0..3 {
-                    prop_assert!(credited(&net, node, Slot(before)) <= VALIDATORS as usize);
+                    prop_assert!(net.credited(node, before) <= VALIDATORS as usize);
                 }
             }
         }

@@ -1,12 +1,12 @@
 //! What is bounded: who loses when it is full, and that nobody else does.
 
-use crate::forge::{Forge, overstate};
+use crate::forge::{Forge, all_serve, overstate, stage};
 use crate::net::{Net, SUMS, config};
-use alphorn_proto::horn::{Config, Local, Selection};
+use alphorn_proto::horn::{Config, Local};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Block, Entry, HEADER_BYTES, Root, Topic, Vote, VoteMsg};
 use alphorn_proto::{Token, Verdict};
-use alphorn_types::{Bitfield, Epoch, Layout, Slot, Support, Unit, Validator};
+use alphorn_types::{Bitfield, Layout, Slot, Support, Unit, Validator};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,16 +15,12 @@ use std::rc::Rc;
 /// blocks before it.
 pub fn observer(layout: (u32, u16, u16), slot: u64, change: impl Fn(&mut Config)) -> (Net, Forge) {
     let layout = Layout::new(layout.0, layout.1, layout.2).unwrap();
-    let (mut config, info) = config(SUMS, layout);
-    config.selection = Selection::Rank;
-    config.levels[0].publishers = 64;
-    config.levels[1].publishers = 64;
-    change(&mut config);
-    let mut net = Net::new(SUMS, &config, &info, vec![Local::observer(&layout)]);
+    let (mut net, forge) = stage(SUMS, layout, Local::observer(&layout), |config| {
+        all_serve(config);
+        change(config);
+    });
     let clock = *net.nodes[0].horn.clock();
     net.run_until(clock.phase_start(Slot(slot), Phase::Vote));
-    let assignment = net.nodes[0].horn.assignment(Epoch(0)).unwrap();
-    let forge = Forge::new(SUMS, &config, &info, assignment);
     (net, forge)
 }
 

@@ -178,11 +178,9 @@ fn own_messages_that_are_not_trusted_pass_all_checks() {
     let layout = Layout::new(300, 2, 3).unwrap();
     let (mut config, info) = config(SUMS, layout);
     config.selection = Selection::Rank;
-    let all = range(300, 0..300);
     let local = Local {
-        validators: all.clone(),
-        voters: all,
         trust_own: false,
+        ..share(300, 0, 1)
     };
     let mut net = Net::new(SUMS, &config, &info, vec![local]);
     net.run_until(net.nodes[0].horn.clock().phase_start(Slot(1), Phase::Vote));

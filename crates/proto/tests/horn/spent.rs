@@ -1,9 +1,9 @@
 //! What one member can make a machine verify again and again, and what goes lost where committees change.
 
-use crate::forge::{Forge, all_ones, overstate};
-use crate::net::{Net, SUMS, config, range};
+use crate::forge::{Forge, all_ones, all_serve, overstate, stage};
+use crate::net::{Net, SUMS, servers};
 use alphorn_proto::Verdict;
-use alphorn_proto::horn::{Config, Local, Selection};
+use alphorn_proto::horn::{Config, Local};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Aggregate, Entry, Root, Topic, Vote};
 use alphorn_scheme::{BRANCH_EPOCH, Evidence};
@@ -21,21 +21,14 @@ const CELL: Cell = Cell {
 /// A machine in slot 0 where everybody serves; it hosts nobody, or all but the votes.
 fn machine(hosts: bool, change: impl Fn(&mut Config)) -> (Net, Forge) {
     let layout = Layout::new(N, 1, 2).unwrap();
-    let (mut config, info) = config(SUMS, layout);
-    config.selection = Selection::Rank;
-    config.levels[0].publishers = 64;
-    config.levels[1].publishers = 64;
-    change(&mut config);
-    let mut local = Local::observer(&layout);
-    if hosts {
-        local.validators = range(N, 0..N);
-        local.voters = Bitfield::new(N as usize);
-    }
-    let mut net = Net::new(SUMS, &config, &info, vec![local]);
-    net.run_until(net.nodes[0].horn.clock().slot_start(Slot(0)));
-    let assignment = net.nodes[0].horn.assignment(Epoch(0)).unwrap();
-    let forge = Forge::new(SUMS, &config, &info, assignment);
-    (net, forge)
+    let local = match hosts {
+        true => servers(N),
+        false => Local::observer(&layout),
+    };
+    stage(SUMS, layout, local, |config| {
+        all_serve(config);
+        change(config);
+    })
 }
 
 /// How often evidence of collections is verified from now on.

@@ -1,7 +1,7 @@
 //! Balances that differ: what counts is weight, not the number of validators.
 
 use crate::forge::Forge;
-use crate::net::{Net, SUMS, config, range};
+use crate::net::{Net, SUMS, config, range, share};
 use alphorn_proto::chain::Weights;
 use alphorn_proto::horn::{Config, ConfigError, Cover, Horn, Local, Selection};
 use alphorn_proto::slot::Phase;
@@ -28,9 +28,8 @@ fn one_machine(
     config.weights = weights();
     change(&mut config);
     let local = Local {
-        validators: range(VALIDATORS, 0..VALIDATORS),
         voters,
-        trust_own: true,
+        ..share(VALIDATORS, 0, 1)
     };
     let net = Net::new(SUMS, &config, &info, vec![local]);
     (net, config, info)

@@ -1,5 +1,4 @@
 use super::*;
-use crate::net::{NetConfig, Rate};
 use alphorn_scheme::{Class, Features, Schedulable};
 use alphorn_types::Slot;
 
@@ -44,23 +43,8 @@ impl Bench {
             ms: 0,
             jitter_pct: 0,
         };
-        let net = NetConfig {
-            graph: crate::graph::Graph::from_edges(1, Vec::new())
-                .unwrap()
-                .into(),
-            latency: crate::latency::Latency::new(&scenario, vec![0]).into(),
-            link: crate::scenario::Link::default(),
-            dial: None,
-            rates: vec![Rate {
-                up_bps: 1,
-                down_bps: 1,
-            }],
-            rate: [0].into(),
-            handle_ns: 0,
-            seed: 0,
-            kinds: 1,
-            paced: false,
-        };
+        let graph = crate::graph::Graph::from_edges(1, Vec::new()).unwrap();
+        let net = crate::testing::equals(graph, &scenario).net;
         Bench {
             compute: Compute::new(
                 vec![Processor { cores, factor_pct }],

@@ -10,7 +10,7 @@ fn scenario(nodes: u32, graph: &str) -> scenario::Scenario {
     scenario::Scenario::parse(&text, &[]).unwrap()
 }
 
-fn graph(nodes: u32, kind: &str, seed: u64) -> Graph {
+pub(crate) fn graph(nodes: u32, kind: &str, seed: u64) -> Graph {
     let graph = Graph::of(&scenario(nodes, kind), seed).unwrap();
     consistent(&graph);
     graph

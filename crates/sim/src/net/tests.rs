@@ -2,13 +2,13 @@
 //! of s + 6.
 
 use super::*;
-use crate::charge::Processor;
 use crate::fault::Interval;
 use crate::gossip::{Config, Plain};
+use crate::role::Publish;
 use crate::role::flood::{Flood, direct_node};
-use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Transport};
-use crate::world::{Limits, Pause, Probe, World, WorldConfig, WorldError};
+use crate::testing::{Log, equals};
+use crate::world::{Pause, World, WorldConfig, WorldError};
 use alphorn_types::Time;
 use std::sync::Arc;
 
@@ -17,16 +17,6 @@ const MS: u64 = 1_000_000;
 const HEAD: u64 = 6;
 
 type Node = Flood<Plain<crate::role::flood::Blob>>;
-
-/// (nanoseconds, node, payload) of every arrival.
-#[derive(Debug, Default)]
-struct Log(Vec<(u64, u32, u32)>);
-
-impl Probe<Node> for Log {
-    fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivery) {
-        self.0.push((now_ns, node, delivered.item));
-    }
-}
 
 /// Nodes with their bandwidths in bits per second (up, down), and regions of the built-in matrix.
 struct Setup {
@@ -59,20 +49,21 @@ impl Setup {
         Graph::from_edges(self.rates.len() as u32, self.edges.clone()).unwrap()
     }
 
-    fn config(&self, kinds: usize) -> NetConfig {
+    fn config(&self) -> WorldConfig {
         let rate = |&(up_bps, down_bps): &(u64, u64)| Rate { up_bps, down_bps };
-        NetConfig {
-            graph: self.graph().into(),
+        let mut config = equals(self.graph(), &self.latency);
+        // Transmissions at a bit per second take years.
+        config.limits.sim_time_max_ns = 1 << 60;
+        config.net = NetConfig {
             latency: Latency::new(&self.latency, self.regions.clone()).into(),
             link: self.link.clone(),
-            dial: None,
             rates: self.rates.iter().map(rate).collect(),
             rate: (0..self.rates.len() as u16).collect(),
             handle_ns: self.handle_ns,
             seed: self.seed,
-            kinds,
-            paced: false,
-        }
+            ..config.net
+        };
+        config
     }
 
     fn world(&self) -> World<Node, Log> {
@@ -80,7 +71,6 @@ impl Setup {
     }
 
     fn world_with(&self, dial: Option<Dial>) -> World<Node, Log> {
-        let nodes = self.rates.len();
         let config = Config {
             validate: false,
             ..Config::default()
@@ -88,23 +78,8 @@ impl Setup {
         let (graph, config) = (self.graph(), Arc::new(config));
         let role = |node| direct_node(&graph, &config, 0, node);
         let roles = (0..graph.nodes()).map(role).collect();
-        let config = WorldConfig {
-            net: NetConfig {
-                dial,
-                ..self.config(7)
-            },
-            processors: vec![Processor {
-                cores: 1,
-                factor_pct: 100,
-            }],
-            processor: vec![0; nodes].into(),
-            limits: Limits {
-                events_max: 1_000_000,
-                sim_time_max_ns: 1 << 60,
-                quiet_ns: u64::MAX,
-            },
-            threads: 1,
-        };
+        let mut config = self.config();
+        config.net.dial = dial;
         World::new(roles, &config, Log::default())
     }
 
@@ -443,7 +418,7 @@ fn sent_but_for(
         )
     };
     let nodes = PEERS + 1;
-    let mut net: Net<u32> = Net::new(&setup.config(1), 0..nodes, nodes);
+    let mut net: Net<u32> = Net::new(&setup.config().net, 0..nodes, nodes);
     let mut queue = Windows::new(net.latency.least_ns(), 0..nodes);
     let end = |net: &Net<u32>, peer| net.graph.end(0, peer).unwrap();
     for (number, &(bytes, peers)) in (0..).zip(messages) {

@@ -109,7 +109,7 @@ impl super::Labour for Validation {
 /// A node that sends whole payloads.
 #[derive(Debug)]
 pub(crate) struct Flood<S> {
-    machine: S,
+    pub(crate) machine: S,
     validation_ns: u64,
     /// Number of its first job, so that results for jobs from before a restart are ignored.
     first_job: u64,

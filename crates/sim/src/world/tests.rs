@@ -1,39 +1,31 @@
 use super::*;
 use crate::fault::Interval;
-use crate::gossip::{Config, Gossip};
+use crate::gossip::{Config, Gossip, Peers};
 use crate::graph::Graph;
-use crate::latency::Latency;
-use crate::net::Rate;
-use crate::role::flood::{Blob, Flood, FloodMessage, meshes};
-use crate::role::{Delivery, Publish};
+use crate::role::Publish;
+use crate::role::flood::{Blob, Flood, meshes};
 use crate::scenario::{self, Link};
+use crate::testing::{Log, RATE, equals};
 use crate::windows::tests::narrow;
 use std::sync::Arc;
 
 const NODES: u32 = 200;
 const ITEMS: u32 = 12;
 
-const RATE: Rate = Rate {
-    up_bps: 25_000_000,
-    down_bps: 50_000_000,
-};
-
 type Mesh = Flood<Gossip<Blob>>;
-
-/// (nanoseconds, node, payload) of every delivery.
-#[derive(Debug, Default)]
-struct Log(Vec<(u64, u32, u32)>);
-
-impl Probe<Mesh> for Log {
-    fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivery) {
-        self.0.push((now_ns, node, delivered.item));
-    }
-}
 
 impl<R: Role, W: Probe<R>> World<R, W> {
     /// What each node has sent and received.
-    fn tallies(&self) -> impl Iterator<Item = &Tally> {
+    pub(crate) fn tallies(&self) -> impl Iterator<Item = &Tally> {
         self.nets().flat_map(|net| net.tally.iter())
+    }
+
+    /// Sends a message now, which the state machine of the node might never send.
+    pub(crate) fn send(&mut self, node: u32, to: &Peers, message: R::Message) {
+        let now_ns = self.now_ns;
+        let span = self.span_mut(node);
+        span.now_ns = now_ns;
+        span.send_now(node, to, message, 0);
     }
 }
 
@@ -71,32 +63,11 @@ impl Setup {
         let graph = Graph::from_edges(NODES, numbers.map(edge).collect()).unwrap();
         let config = Arc::new(Config::default());
         let roles = meshes(&graph, &config, self.validation_ns, 5).unwrap();
-        let regions = Latency::regions_of(&self.latency, 3, NODES);
-        let config = WorldConfig {
-            net: NetConfig {
-                graph: graph.into(),
-                latency: Latency::new(&self.latency, regions).into(),
-                link: self.link.clone(),
-                dial: None,
-                rates: vec![RATE],
-                rate: vec![0; NODES as usize].into(),
-                handle_ns: self.handle_ns,
-                seed: 3,
-                kinds: FloodMessage::KINDS.len(),
-                paced: self.paced,
-            },
-            processors: vec![Processor {
-                cores: 4,
-                factor_pct: 100,
-            }],
-            processor: vec![0; NODES as usize].into(),
-            limits: Limits {
-                events_max: 10_000_000,
-                sim_time_max_ns: 100_000_000_000,
-                quiet_ns: u64::MAX,
-            },
-            threads: self.threads,
-        };
+        let mut config = equals(graph, &self.latency);
+        config.net.link = self.link.clone();
+        config.net.handle_ns = self.handle_ns;
+        config.net.paced = self.paced;
+        config.threads = self.threads;
         let mut world = World::new(roles, &config, Log::default());
         for item in 0..ITEMS {
             let publish = Publish {

@@ -1,9 +1,10 @@
 //! Attacks by hostile peers are counted, bounded and reported, and honest messages still arrive.
 
-use super::world::{Blob, Node, Wire, World};
+use super::world::{Node, random};
 use crate::gossip::{
     Config, DenseId, Ids, Input, Machine, Message, Output, PeerSet, Peers, Priority, Reject,
 };
+use crate::role::flood::{Blob, FloodMessage};
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ fn ms(ms: u64) -> Time {
     Time::from_millis(ms)
 }
 
-fn data(id: u32) -> Wire {
+fn data(id: u32) -> FloodMessage {
     Message::Data {
         id: DenseId(id),
         payload: Blob {
@@ -46,7 +47,7 @@ fn ids(range: std::ops::Range<u32>) -> Ids {
     Ids::new(range.map(DenseId).collect()).expect("not empty")
 }
 
-fn give(node: &mut Node, at: Time, from: Peer, message: Wire) -> Vec<Output<Blob>> {
+fn give(node: &mut Node, at: Time, from: Peer, message: FloodMessage) -> Vec<Output<Blob>> {
     node.handle(at, Input::Message { from, message });
     drain(node)
 }
@@ -329,13 +330,13 @@ fn a_flood_leaves_places_for_messages_of_others() {
 
 #[test]
 fn honest_messages_arrive_through_a_network_with_attackers() {
-    let mut world = World::random(60, 20, Config::default(), 11);
+    let mut world = random(60, 20, Config::default(), 11);
     world.run_ms(5_000);
-    let attackers: Vec<usize> = (0..12).collect();
+    let attackers: Vec<u32> = (0..12).collect();
     let (mut id, mut junk) = (0, 10_000);
     for _ in 0..20 {
         for &attacker in &attackers {
-            for peer in (0..world.links[attacker].len() as u64).map(Peer) {
+            for peer in (0..world.graph().peers(attacker).len() as u64).map(Peer) {
                 junk += 1;
                 let payload = Blob {
                     bytes: 5_000,
@@ -353,30 +354,28 @@ fn honest_messages_arrive_through_a_network_with_attackers() {
                     Message::IDontWant(lies),
                     Message::Graft,
                 ] {
-                    world.send(attacker, peer, message);
+                    world.send(attacker, &Peers::One(peer), message);
                 }
             }
         }
         for _ in 0..5 {
-            world.publish(20 + (id as usize % 40), id, 2_000);
+            world.publish(20 + id % 40, id, 2_000);
             id += 1;
         }
         world.run_ms(500);
     }
     world.run_ms(5_000);
     for id in 0..id {
-        assert!(
-            world.everyone_has(id, 20 + (id as usize % 40), &attackers),
-            "message {id}"
-        );
+        let has = world.everyone_has(id, 20 + id % 40, &attackers);
+        assert!(has, "message {id}");
     }
-    for (node, peer, reason) in &world.reports {
-        let (blamed, _) = world.links[*node][peer.0 as usize];
-        let honest = *node >= attackers.len();
+    let reports = &world.probe().1;
+    for (node, blamed, reason) in reports {
+        let honest = !attackers.contains(node);
         assert!(
-            !honest || blamed < attackers.len(),
+            !honest || attackers.contains(blamed),
             "{blamed} blamed for {reason}"
         );
     }
-    assert!(world.reports.len() > 100);
+    assert!(reports.len() > 100);
 }

@@ -1,23 +1,22 @@
 //! Grid and direct dissemination.
 
 use crate::gossip::{
-    Config, DenseId, Input, Links, Machine, Message, Output, Payload, Peers, Plain, Priority,
-    Reject,
+    Config, DenseId, Input, Links, Machine, Message, Output, Peers, Plain, Priority, Reject,
 };
+use crate::graph::Graph;
+use crate::role::Publish;
+use crate::role::flood::{self, Blob};
+use crate::scenario::Latency;
+use crate::testing::{Log, equals};
+use crate::world::World;
 use alphorn_proto::{Peer, Verdict};
 use alphorn_types::Time;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Blob;
-
-impl Payload for Blob {
-    fn wire_bytes(&self) -> u64 {
-        100
-    }
-}
-
+const BLOB: Blob = Blob {
+    bytes: 100,
+    valid: true,
+};
 const NOW: Time = Time::from_millis(5);
 
 fn member(index: u32, members: u32) -> Plain<Blob> {
@@ -27,37 +26,27 @@ fn member(index: u32, members: u32) -> Plain<Blob> {
 
 /// Publishes at one member; returns the deliveries of each and the total number of copies.
 fn spread(members: u32, publisher: u32) -> (Vec<u32>, u32) {
-    let mut grid: Vec<_> = (0..members).map(|index| member(index, members)).collect();
-    let mut inputs = VecDeque::from([(
-        publisher as usize,
-        Input::Publish {
-            id: DenseId(0),
-            payload: Blob,
-        },
-    )]);
-    let (mut delivered, mut copies) = (vec![0; members as usize], 0);
-    while let Some((node, input)) = inputs.pop_front() {
-        grid[node].handle(NOW, input);
-        while let Some(output) = grid[node].poll_output() {
-            match output {
-                Output::Send { to, message, .. } => {
-                    for peer in &to {
-                        copies += 1;
-                        let message = message.clone();
-                        let from = Peer(node as u64);
-                        inputs.push_back((peer.0 as usize, Input::Message { from, message }));
-                    }
-                }
-                Output::Validate { token, .. } => {
-                    let verdict = Verdict::Accept;
-                    inputs.push_back((node, Input::Verdict { token, verdict }));
-                }
-                Output::Deliver { .. } => delivered[node] += 1,
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    (delivered, copies)
+    let graph = Graph::grid(members).unwrap();
+    let config = Arc::new(Config::default());
+    let role = |node| flood::member(&graph, &config, 0, node);
+    let roles = (0..members).map(role).collect();
+    let latency = Latency::Constant {
+        ms: 10,
+        jitter_pct: 0,
+    };
+    let mut world = World::new(roles, &equals(graph.clone(), &latency), Log::default());
+    let publish = Publish {
+        item: 0,
+        bytes: 100,
+    };
+    world.command(Time::ZERO, publisher, publish);
+    world.run_until(Time::MAX, u64::MAX).unwrap();
+    let Log(deliveries, reports) = world.probe();
+    assert_eq!(reports, &[]);
+    let mut delivered = vec![0; members as usize];
+    let nodes = deliveries.iter().map(|(_, node, _)| *node as usize);
+    nodes.for_each(|node| delivered[node] += 1);
+    (delivered, world.tallies().map(|tally| tally.messages).sum())
 }
 
 #[test]
@@ -96,7 +85,7 @@ fn a_grid_hears_its_links_only_and_forwards_once() {
     let mut grid = member(5, 9); // row 3, 4; column 2, 8
     let relay = |id| Message::Relay {
         id: DenseId(id),
-        payload: Blob,
+        payload: BLOB,
     };
     let give = |grid: &mut Plain<_>, from, message| {
         grid.handle(
@@ -168,7 +157,7 @@ fn direct_sends_to_the_list_and_forwards_nothing() {
     let mut source: Plain<Blob> = Plain::direct(config.clone(), receivers.clone());
     let publish = || Input::Publish {
         id: DenseId(4),
-        payload: Blob,
+        payload: BLOB,
     };
     source.handle(NOW, publish());
     source.handle(NOW, publish());

@@ -1,13 +1,26 @@
 //! Whatever peers send, in any order, a node keeps its bounds.
 
-use super::world::{Blob, Node, Numbers};
+use super::world::Node;
 use crate::gossip::{Config, DenseId, Ids, Input, Machine, Message, Output, PEERS_MAX};
+use crate::role::flood::Blob;
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::sync::Arc;
 
 /// Maximum number of messages that a node of [`config`] may let wait.
 const WAITING_MAX: usize = 8;
+
+/// A sequence of pseudo-random numbers (xorshift).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
 
 /// Small bounds, so that short scripts exceed them.
 fn config() -> Config {
