@@ -33,7 +33,8 @@
 //! | `fetch` | blocks that messages wait for |
 //! | `node` | a node |
 //! | `own` | what a node publishes |
-//! | `build` | the graph |
+//! | `build` | the nodes and their graph |
+//! | `connections` | which nodes are connected: meshes of the peers that nodes have, and publishers |
 //! | `join` | the connections by which members join topics |
 //! | `watch`, `followed`, `tell` | the probe that checks and measures a run, what it sees of a slot, and its trace |
 //! | `heads` | the fate of nodes' heads and of proposers' blocks |
