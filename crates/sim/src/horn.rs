@@ -112,7 +112,7 @@ pub enum HornError {
     /// A node would exceed its connection limit.
     #[error(
         "node {node} would have {value} connections, must be at most {max} (link.connections_max): host fewer \
-         validators on a node, or give a smaller protocol.fanout or protocol.subscribers = \"hosts\""
+         validators on a node, or give a smaller protocol.entries or protocol.subscribers = \"hosts\""
     )]
     Connections {
         /// The node.

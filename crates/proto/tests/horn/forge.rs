@@ -21,8 +21,7 @@ pub struct Forge {
     keys: ModelKeys,
 }
 
-/// A machine with these duties at the start of slot 0, in a network that selects by rank, and whoever holds
-/// all keys.
+/// A node with these duties at the start of slot 0, in a network that selects by rank, and a forge with all keys.
 pub fn stage(
     kind: Kind,
     layout: Layout,

@@ -89,7 +89,7 @@ pub fn share(n: u32, i: u32, count: u32) -> Local {
     }
 }
 
-/// Everybody serves on one machine, and nobody votes.
+/// All validators serve on one node, and none votes.
 pub fn servers(n: u32) -> Local {
     Local {
         voters: Bitfield::new(n as usize),
@@ -421,7 +421,7 @@ impl Net {
         self.nodes[node].env.keys(name).is_some()
     }
 
-    /// Votes of a slot that the head of a machine credits.
+    /// Number of votes of a slot that a node's head credits.
     pub fn credited(&self, node: usize, slot: u64) -> usize {
         let horn = &self.nodes[node].horn;
         let of = |c| horn.chain().credited(&horn.head(), Slot(slot), c);

@@ -88,7 +88,7 @@ pub(crate) struct Plan {
     /// Configuration for meshes and grids.
     pub gossip: Arc<gossip::Config>,
     /// Number of members of a mesh to which a publisher that is not one of them sends.
-    fanout: usize,
+    entries: usize,
     /// Configuration for direct sending. Nothing is forwarded, so only the node itself waits for a verdict.
     pub direct: Arc<gossip::Config>,
     /// Number of nodes.
@@ -145,8 +145,8 @@ impl Plan {
             store: Arc::default(),
             topics: Vec::new(),
             serving: Vec::new(),
-            fanout: horn
-                .fanout
+            entries: horn
+                .entries
                 .map_or(gossip.degree.into(), |count| count as usize),
             gossip: Arc::new(gossip),
             direct: Arc::new(gossip::Config {
@@ -367,7 +367,7 @@ impl Plan {
         let Topic { way, members, .. } = &self.topics[topic.0 as usize];
         match way {
             Way::Direct => members.len(),
-            Way::Gossip | Way::Coded => members.len().min(self.fanout),
+            Way::Gossip | Way::Coded => members.len().min(self.entries),
             Way::Grid => members.len().min(1),
         }
     }

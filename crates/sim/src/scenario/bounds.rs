@@ -270,8 +270,8 @@ fn horn(horn: &Horn) -> Checked {
     range("protocol.slots", horn.slots, 1, 10_000)?;
     range("protocol.participation_ppm", vote, 0, 1_000_000)?;
     range("protocol.backbone", u64::from(horn.backbone), 0, NODES_MAX)?;
-    if let Some(fanout) = horn.fanout {
-        range("protocol.fanout", u64::from(fanout), 1, 1000)?;
+    if let Some(entries) = horn.entries {
+        range("protocol.entries", u64::from(entries), 1, 1000)?;
     }
     supports(horn)?;
     if let Some(gossip) = &horn.gossip {

@@ -122,7 +122,7 @@ impl<M: Multiplier> Routine for Enter<'_, M> {
         let block = Block {
             q,
             t: q,
-            // A placeholder until the points are scaled, as is `before` until the product is taken.
+            // Overwritten once the points are scaled, as `before` is once the product is taken.
             c: norm,
             live,
             norm,

@@ -373,9 +373,9 @@ impl<C: Coding> Broadcast<C> {
         if live.header.strategy == Strategy::Rs || rides_along(&self.code, &live.header) {
             return;
         }
-        let told = std::mem::replace(&mut live.share(peer, generation).commitments, true);
+        let were_sent = std::mem::replace(&mut live.share(peer, generation).commitments, true);
         if let Some(commitments) = &live.flows[usize::from(generation)].commitments
-            && !told
+            && !were_sent
         {
             let commitments = commitments.clone();
             let commits =

@@ -245,7 +245,7 @@ fn a_publisher_sends_to_the_members_that_it_knows() {
 
 #[test]
 fn a_publisher_sends_to_as_many_members_as_are_named() {
-    let runs = ["8", "3", "1"].map(|fanout| with(&[("protocol.fanout", fanout), FEW]));
+    let runs = ["8", "3", "1"].map(|entries| with(&[("protocol.entries", entries), FEW]));
     for run in &runs {
         assert_eq!(run.votes, [2048; 5]);
     }

@@ -275,9 +275,9 @@ pub struct Horn {
     /// Number of nodes that relay the messages of a unit in addition to the servers.
     #[serde(default = "backbone")]
     pub backbone: u32,
-    /// Number of members of a mesh to which a node that is not one of them sends what it publishes; the degree of the
-    /// mesh if absent.
-    pub fanout: Option<u32>,
+    /// Number of members of a mesh to which a node that is not one of them sends what it publishes (the fanout of
+    /// gossipsub, not [`Horn::fan_out`]); the degree of the mesh if absent.
+    pub entries: Option<u32>,
     /// How votes travel.
     #[serde(default = "gossip")]
     pub vote_dissemination: Way,

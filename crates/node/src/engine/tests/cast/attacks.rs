@@ -105,8 +105,8 @@ fn headers_of<C: Coding>(code: &C, subjects: &[Subject]) -> Vec<Vec<u8>> {
             ..
         } = code.publish(*subject, &[5; 64], cut).unwrap();
         let (id, auth) = (header.id(&network_id), [0; 96].into());
-        let beside = commitments.into_iter().next();
-        let announce = broadcast::Announce::new(code, id, header.clone(), auth, beside);
+        let first = commitments.into_iter().next();
+        let announce = broadcast::Announce::new(code, id, header.clone(), auth, first);
         broadcast::Message::Header(Arc::new(announce)).encode(code, &header)
     };
     subjects.iter().map(frame).collect()
