@@ -60,40 +60,6 @@ fn place() -> tempfile::TempDir {
 }
 
 #[test]
-fn rounds_prints_the_published_table() {
-    let folder = place();
-    let object = json(
-        folder.path(),
-        &["run", "rounds", "--seeds", "1", "--nodes", "500"],
-    );
-    assert_eq!(object["command"], "sim run rounds");
-    assert_eq!(object["cases"].as_array().unwrap().len(), 10);
-    assert_eq!(object["cases"][0]["published"]["hops"], 7);
-}
-
-#[test]
-fn rounds_takes_degrees_and_chunks() {
-    let folder = place();
-    let line = "run rounds --seeds 1 --nodes 200 --degree 6,40 --chunks 5,20";
-    let words: Vec<&str> = line.split(' ').collect();
-    let object = json(folder.path(), &words);
-    let cases = object["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 16);
-    assert_eq!(object["config"]["degree"], serde_json::json!([6, 40]));
-    let once = "rlnc, once, all counted";
-    let of = |chunks: u64| {
-        let same = |case: &&Value| {
-            (&case["strategy"], &case["degree"], &case["chunks"])
-                == (&once.into(), &40.into(), &chunks.into())
-        };
-        cases.iter().find(same).unwrap()["sent_bytes_per_node"]["mean"].as_f64()
-    };
-    // Everybody sends as many chunks, of a fifth and of a twentieth.
-    let ratio = of(5).unwrap() / of(20).unwrap();
-    assert!((3.9..4.1).contains(&ratio), "{ratio}");
-}
-
-#[test]
 fn list_names_every_preset() {
     let folder = place();
     let object = json(folder.path(), &["list"]);

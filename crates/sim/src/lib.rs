@@ -14,7 +14,6 @@
 //! | `net` | uplink and downlink queues, loss, windows, partitions |
 //! | [`report`] | the results of a run, its figures and its tables |
 //! | `role` | what one simulated node runs |
-//! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
 //! | [`run`] | from a scenario and a seed to an outcome |
 //! | [`scenario`] | protocol, network, faults and seeds as data |
 //! | `slab` | shared values, stored once each |
@@ -47,7 +46,6 @@ mod progress;
 mod random;
 pub mod report;
 mod role;
-pub mod rounds;
 pub mod run;
 pub mod scenario;
 mod slab;

@@ -22,13 +22,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("sim list", 1);
     let sink = Sink::new(args.json.clone());
-    let mut rows = vec![vec![
-        "rounds".to_owned(),
-        "10000".into(),
-        "-".into(),
-        "The published model of coded broadcast in synchronous rounds, beside its published table"
-            .into(),
-    ]];
+    let mut rows = Vec::new();
     let mut cases = Vec::new();
     for preset in PRESETS {
         let scenario = load(preset.name, &[])?;

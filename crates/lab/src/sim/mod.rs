@@ -10,7 +10,6 @@ mod plot;
 pub(crate) mod presets;
 mod print;
 mod replay;
-mod rounds;
 mod run;
 pub(crate) mod source;
 pub(crate) mod table;
@@ -36,11 +35,10 @@ enum What {
   alphorn sim run broadcast-20 --set sim.nodes=500 --seeds 1..5 --jobs 2 --out sweep
   alphorn sim run scenario.toml --json -
   alphorn sim run --plan plan.jsonl --index 3 --out sweep
-  alphorn sim run rounds
 
 Exit codes: 0 all expectations of the scenario hold, 1 one does not (the command that replays the run is
 printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
-    Run(Run),
+    Run(run::Args),
     /// Write the runs of a scenario as lines that any host can process
     #[command(after_help = "Examples:
   alphorn sim plan broadcast-20 --set sim.nodes=500 --out plan.jsonl
@@ -77,32 +75,13 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
     List(list::Args),
 }
 
-#[derive(clap::Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-struct Run {
-    #[command(subcommand)]
-    preset: Option<Preset>,
-    #[command(flatten)]
-    args: run::Args,
-}
-
-#[derive(Subcommand, Debug)]
-enum Preset {
-    /// Run the published model of coded broadcast in synchronous rounds, next to its published table
-    Rounds(rounds::Args),
-}
-
 /// Runs the command.
 ///
 /// # Errors
 /// If it cannot be run, or if a check fails.
 pub fn run(args: &Args) -> Result<()> {
     match &args.what {
-        What::Run(Run {
-            preset: Some(Preset::Rounds(args)),
-            ..
-        }) => rounds::run(args),
-        What::Run(Run { args, .. }) => run::run(args),
+        What::Run(args) => run::run(args),
         What::Plan(args) => plan::run(args),
         What::Merge(args) => merge::run(args),
         What::Compare(args) => compare::run(args),
