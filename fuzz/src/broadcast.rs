@@ -3,16 +3,16 @@
 use alphorn_scheme::JobId;
 use std::sync::{Arc, OnceLock};
 
-use alphorn_exec::Backend;
-use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{
-    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Place, Policy,
-    PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
-};
-use alphorn_proto::rlnc::{
+use alphorn_broadcast::rlnc::{
     Coding, Cut, Distribution, Generators, Header, Id, Model16, Published, Ristretto, Rs, Strategy,
     Subject,
 };
+use alphorn_broadcast::{
+    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Place, Policy,
+    PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
+};
+use alphorn_exec::Backend;
+use alphorn_proto::Peer;
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;

@@ -13,13 +13,13 @@ mod job;
 mod memory;
 mod peers;
 
-use alphorn_proto::broadcast::{
+use alphorn_broadcast::rlnc::{Coding, Id, Ristretto, Rs, Subject};
+use alphorn_broadcast::{
     Blame, Broadcast, ConfigError, Input, Message, Output, Priority, Reject, Schedule,
 };
 use alphorn_proto::horn::cast::{self, subject};
 pub use alphorn_proto::horn::cast::{ABOVE_BYTES, ELEMENTS, JOBS, SOURCES, Settings};
 use alphorn_proto::horn::{Horn, KIND_BLOCK, KIND_COLLECTION, Sources};
-use alphorn_proto::rlnc::{Coding, Id, Ristretto, Rs, Subject};
 use alphorn_proto::slot::SlotClock;
 use alphorn_proto::wire::{Topic, WireFormat};
 use alphorn_proto::{Evidence, Peer, Spawn, Token, Verdict};

@@ -1,7 +1,7 @@
 //! The parameters that all nodes of a network agree on before its first slot, and the resulting identity.
 
+use alphorn_broadcast::rlnc::Strategy;
 use alphorn_proto::horn::Config;
-use alphorn_proto::rlnc::Strategy;
 use sha2::{Digest, Sha256};
 
 /// First bytes of the hashed data: the version of the canonical form.

@@ -16,7 +16,7 @@ use alphorn_net::{Handle, Priority, Refused};
 use alphorn_proto::chain::Anchor;
 use alphorn_proto::horn::{Horn, Shown};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
-use alphorn_proto::{Evidence, Input, Peer, Spawn, Token, Verdict, broadcast};
+use alphorn_proto::{Evidence, Input, Peer, Spawn, Token, Verdict};
 use alphorn_scheme::{Bytes, SessionId, Work};
 use alphorn_types::{Layout, Slot, Validator};
 use outgoing::{Bounds, Outgoing};
@@ -302,7 +302,7 @@ impl Carrier for Ports {
         });
     }
 
-    fn blame_peer(&mut self, peer: Peer, reason: broadcast::Reject, points: u32) {
+    fn blame_peer(&mut self, peer: Peer, reason: alphorn_broadcast::Reject, points: u32) {
         let name = reason.name();
         self.telemetry.emit(&Event::Reported { peer, reason: name });
         let _ = self.net.report(peer.0, points);
@@ -516,6 +516,6 @@ mod tests {
     #[test]
     fn the_network_carries_every_frame_of_a_broadcast() {
         let frame_bytes_max = alphorn_net::Limits::default().frame_bytes_max;
-        assert!(frame_bytes_max >= alphorn_proto::broadcast::MESSAGE_BYTES_MAX);
+        assert!(frame_bytes_max >= alphorn_broadcast::MESSAGE_BYTES_MAX);
     }
 }

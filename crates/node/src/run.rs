@@ -82,7 +82,7 @@ pub enum RunError {
     Safety(#[from] SafetyError),
     /// The network's messages cannot be broadcast.
     #[error("broadcasts: {0}")]
-    Cast(#[from] alphorn_proto::broadcast::ConfigError),
+    Cast(#[from] alphorn_broadcast::ConfigError),
 }
 
 /// Everything a node is made of.

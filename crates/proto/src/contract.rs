@@ -6,13 +6,9 @@
 //! node and the simulator drive the same code.
 
 use crate::wire::{Reject, Root, Topic};
+use alphorn_broadcast::Evidence;
 use alphorn_scheme::{Bytes, Class, Group, JobId, Outcome, Product, SessionId, Work};
-use alphorn_types::{Slot, Time};
-use std::fmt;
-
-/// A peer, identified by a number that the driver assigns for the lifetime of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Peer(pub u64);
+use alphorn_types::{Peer, Slot, Time};
 
 /// A gossip message awaiting a [`Verdict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,16 +63,6 @@ pub enum Verdict {
     Ignore,
     /// Drop it and penalise the peer that sent the packet.
     Reject,
-}
-
-/// Two signed statements that no honest validator makes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
-    /// The statement accepted first, as received on the wire. For a vote it may be an aggregate
-    /// that contains it.
-    pub first: Bytes,
-    /// The statement that contradicts it.
-    pub second: Bytes,
 }
 
 /// A job that a protocol requests.
@@ -154,10 +140,4 @@ pub trait Protocol {
     /// Time at which [`Input::Deadline`] is due. Polled after each input, so there are no stale
     /// timers.
     fn next_deadline(&self) -> Option<Time>;
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "peer {}", self.0)
-    }
 }

@@ -1,5 +1,5 @@
 //! The protocol's own work on the lanes, in addition to that of its scheme and of its codes
-//! ([`crate::broadcast::CodeJob`]).
+//! ([`alphorn_broadcast::CodeJob`]).
 
 use crate::horn::committee;
 use alphorn_scheme::{Features, Foreign, Product, TaskError};

@@ -2,7 +2,6 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`broadcast`] | coded broadcast: source, sink and relay of long messages |
 //! | [`chain`] | blocks, votes included in them, justification and finality |
 //! | `contract` | interface between a protocol and its driver |
 //! | [`horn`] | aggregation levels, from single votes to one collection per committee |
@@ -13,21 +12,18 @@
 //! | [`wire`] | messages, their codec and size limits |
 #![forbid(unsafe_code)]
 
-pub mod broadcast;
 pub mod chain;
 mod contract;
 pub mod horn;
 pub mod job;
 mod maps;
-mod reasons;
 pub mod rewards;
 pub mod slot;
 pub mod wire;
 
-pub use contract::{Evidence, Input, Output, Peer, Protocol, Spawn, Token, Verdict};
-
-/// Re-export of the codes, for drivers that should not depend on the crate directly.
-pub use alphorn_rlnc as rlnc;
+pub use alphorn_broadcast::Evidence;
+pub use alphorn_types::Peer;
+pub use contract::{Input, Output, Protocol, Spawn, Token, Verdict};
 
 /// Compiles the example from the package README together with the other doctests.
 #[cfg(doctest)]

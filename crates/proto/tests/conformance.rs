@@ -13,15 +13,15 @@
 )]
 mod formats;
 
-use alphorn_exec::Backend;
-use alphorn_proto::broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
-use alphorn_proto::chain::Chain;
-use alphorn_proto::horn::shuffle::Shuffle;
-use alphorn_proto::horn::{committee, selection};
-use alphorn_proto::rlnc::{
+use alphorn_broadcast::rlnc::{
     Coding as Code, Cut, Distribution, Generators, Header as CodedHeader, Published, Ristretto, Rs,
     Strategy, Subject,
 };
+use alphorn_broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
+use alphorn_exec::Backend;
+use alphorn_proto::chain::Chain;
+use alphorn_proto::horn::shuffle::Shuffle;
+use alphorn_proto::horn::{committee, selection};
 use alphorn_proto::wire::{
     Aggregate, Block, Body, Checkpoint, Context, Entry, Header, NetworkDigest, Topic, Vote,
     VoteMsg, WireFormat, digest, no_references,

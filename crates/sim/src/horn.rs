@@ -108,7 +108,7 @@ pub enum HornError {
     CodeCosts,
     /// Invalid broadcast parameters.
     #[error("protocol.broadcast: {0}")]
-    Broadcast(#[from] alphorn_proto::broadcast::ConfigError),
+    Broadcast(#[from] alphorn_broadcast::ConfigError),
     /// A node would exceed its connection limit.
     #[error(
         "node {node} would have {value} connections, must be at most {max} (link.connections_max): host fewer \

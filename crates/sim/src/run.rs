@@ -19,7 +19,6 @@ use crate::role::{Delivery, Publish, Role};
 use crate::scenario::{CostsError, Mode, NoNode, Protocol, Scenario, Stop, TraceLevel};
 use crate::tree::{self, TreeError};
 use crate::world::{Pause, Probe, Traced, World, WorldError};
-use alphorn_proto::broadcast;
 use alphorn_types::Time;
 use alphorn_types::trace::Record;
 use setup::Setup;
@@ -130,7 +129,7 @@ pub enum RunError {
     },
     /// Parameters that are invalid for a broadcast.
     #[error("protocol: {0}")]
-    Broadcast(#[from] broadcast::ConfigError),
+    Broadcast(#[from] alphorn_broadcast::ConfigError),
     /// A payload that is too large for every code.
     #[error("traffic.bytes = {value}, codes take at most {max}")]
     Payload {
@@ -189,7 +188,9 @@ pub struct Stopped {
 
 /// The names of all policies.
 fn policies() -> String {
-    let names = broadcast::Policy::NAMED.iter().map(|(name, _)| *name);
+    let names = alphorn_broadcast::Policy::NAMED
+        .iter()
+        .map(|(name, _)| *name);
     names.collect::<Vec<_>>().join(", ")
 }
 

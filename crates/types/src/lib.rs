@@ -8,6 +8,8 @@
 //! | `index` | slot, epoch, validator, cell |
 //! | [`interned`] | values stored once, however many references exist |
 //! | `layout` | division of an epoch's positions into committees, groups and cells |
+//! | `peer` | the number of a peer |
+//! | `reasons` | names and counts of an enum of reasons |
 //! | `support` | who signed, and how often |
 //! | [`support_code`] | compact encoding of supports |
 //! | `supports` | sets of positions, each stored once |
@@ -22,6 +24,8 @@ mod codec;
 mod index;
 pub mod interned;
 mod layout;
+mod peer;
+mod reasons;
 mod support;
 pub mod support_code;
 mod supports;
@@ -36,6 +40,7 @@ pub use index::{Cell, Epoch, Slot, Unit, Validator};
 pub use layout::{
     COMMITTEES_MAX, LEVELS_MAX, Layout, LayoutError, SUBCOMMITTEES_MAX, VALIDATORS_MAX,
 };
+pub use peer::Peer;
 pub use support::{MULTIPLICITY_LIMIT, Overflow, Support, SupportError};
 pub use support_code::Coding;
 pub use supports::Supports;

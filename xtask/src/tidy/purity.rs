@@ -9,7 +9,7 @@ use crate::source::{block_bytes, find_words};
 use crate::tree::{File, Tree};
 
 /// Folders whose every source file is pure.
-const PURE_FOLDERS: &[&str] = &["crates/proto/src/"];
+const PURE_FOLDERS: &[&str] = &["crates/broadcast/src/", "crates/proto/src/"];
 
 /// Modules that are pure: a file `NAME.rs` or a folder `NAME/`.
 const PURE_MODULES: &[&str] = &[

@@ -6,7 +6,15 @@ use crate::source::words;
 use crate::tree::{File, Tree};
 
 /// Crates that work with every scheme.
-const NEUTRAL_CRATES: &[&str] = &["dashboard", "net", "node", "proto", "sim", "worker"];
+const NEUTRAL_CRATES: &[&str] = &[
+    "broadcast",
+    "dashboard",
+    "net",
+    "node",
+    "proto",
+    "sim",
+    "worker",
+];
 
 /// Names of schemes and of their proof systems, in lower case and without a number behind.
 const SCHEMES: &[&str] = &["bls", "blst", "falcon", "labrador", "stark", "xmss"];

@@ -3,8 +3,8 @@
 use crate::calibration::{self, Kernel};
 use crate::error::Result;
 use crate::options::Plain;
+use alphorn_broadcast::rlnc::{Generators, KERNELS, Strategy};
 use alphorn_node::cast::{Code, ELEMENTS};
-use alphorn_proto::rlnc::{Generators, KERNELS, Strategy};
 use serde::{Deserialize, Serialize};
 
 /// How blocks and collections are coded that are too long for gossip; all nodes of a network do it alike.

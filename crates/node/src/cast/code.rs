@@ -1,6 +1,6 @@
 //! The code of a network.
 
-use alphorn_proto::rlnc::{Generators, Strategy};
+use alphorn_broadcast::rlnc::{Generators, Strategy};
 
 /// The code in which a network broadcasts, the same for all its nodes, with the data they need for it.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 //! products.
 
 use super::{Cast, JOBS};
+use alphorn_broadcast::CodeJob;
+use alphorn_broadcast::rlnc::{Coding, Subject};
 use alphorn_proto::Spawn;
-use alphorn_proto::broadcast::{self, CodeJob};
 use alphorn_proto::horn::KIND_BLOCK;
-use alphorn_proto::rlnc::{Coding, Subject};
 use alphorn_scheme::{
     Claim, Group, Item, JobId, Op, Outcome, Product, Role, SessionId, SignItem, SignJob, VerifyJob,
     Work,
@@ -19,7 +19,7 @@ const SESSION: u32 = u32::MAX - 1;
 pub(super) struct Asked<C: Coding> {
     pub(super) job: JobId,
     pub(super) expires: Time,
-    pub(super) work: Box<broadcast::Work<C>>,
+    pub(super) work: Box<alphorn_broadcast::Work<C>>,
 }
 
 /// The result of starting a job.
@@ -27,7 +27,7 @@ pub(super) enum Begun<C: Coding> {
     /// A job for signer or lanes.
     Job(Spawn),
     /// No job is needed: the result.
-    Ended(Option<broadcast::Product<C>>),
+    Ended(Option<alphorn_broadcast::Product<C>>),
 }
 
 impl<C: Coding> Asked<C> {
@@ -36,7 +36,7 @@ impl<C: Coding> Asked<C> {
         let Asked { job, expires, work } = self;
         let (subject, class) = (work.subject(), work.class());
         let work = match *work {
-            broadcast::Work::Sign { subject, root } => {
+            alphorn_broadcast::Work::Sign { subject, root } => {
                 let item = SignItem {
                     validator: Validator(subject.source),
                     role: role(&subject),
@@ -45,9 +45,9 @@ impl<C: Coding> Asked<C> {
                 };
                 Work::Sign(SignJob::new(Slot(subject.slot), vec![item]))
             }
-            broadcast::Work::VerifyHeader { announce, root } => {
+            alphorn_broadcast::Work::VerifyHeader { announce, root } => {
                 if announce.auth.len() != cast.format.duty_signature_bytes {
-                    return Begun::Ended(Some(broadcast::Product::Header(false)));
+                    return Begun::Ended(Some(alphorn_broadcast::Product::Header(false)));
                 }
                 // Not ready, or no longer: nothing can be said about the signature.
                 let Some(epoch) = cast.sources.key_table(Slot(subject.slot)) else {
@@ -108,16 +108,18 @@ fn role(subject: &Subject) -> Role {
 }
 
 /// The product of a job. None if it was not run or failed.
-pub(super) fn product<C: Coding>(outcome: Outcome<Product>) -> Option<broadcast::Product<C>> {
+pub(super) fn product<C: Coding>(
+    outcome: Outcome<Product>,
+) -> Option<alphorn_broadcast::Product<C>> {
     match outcome {
         Outcome::Done(Product::Foreign(product)) => product.take(),
         Outcome::Done(Product::Signed(signatures)) => {
             let signature = signatures.iter().next()?;
-            Some(broadcast::Product::Signed(signature.into()))
+            Some(alphorn_broadcast::Product::Signed(signature.into()))
         }
         Outcome::Done(Product::Verdicts(verdicts)) => {
             let is_valid = verdicts.first()?.is_valid();
-            Some(broadcast::Product::Header(is_valid))
+            Some(alphorn_broadcast::Product::Header(is_valid))
         }
         _ => None,
     }

@@ -1,8 +1,8 @@
 //! Memory of a node's broadcasts.
 
 use super::Code;
+use alphorn_broadcast::rlnc::{SHARD_BYTES_MAX, SHARDS_TOTAL_MAX};
 use alphorn_proto::horn::{Horn, cast};
-use alphorn_proto::rlnc::{SHARD_BYTES_MAX, SHARDS_TOTAL_MAX};
 
 /// The longest frame.
 const FRAME_BYTES: u64 = 320 << 10;

@@ -131,7 +131,7 @@ mod tests {
     /// Otherwise strangers that connect first could keep configured peers out.
     #[test]
     fn every_connection_has_a_number() {
-        let mut peers = Peers::new(alphorn_proto::broadcast::Config::default().peers_max);
+        let mut peers = Peers::new(alphorn_broadcast::Config::default().peers_max);
         let all = u64::from(alphorn_net::PEERS_MAX);
         assert!((0..all).all(|peer| peers.up(Peer(peer)) == Some(Peer(peer))));
     }

@@ -1,8 +1,8 @@
 //! Blocks in coded pieces, over real connections and on real lanes.
 
 use crate::rig::{Way, wait, with_two_in};
+use alphorn_broadcast::rlnc::{Generators, KERNELS, Strategy};
 use alphorn_node::cast::{Code, Counts, ELEMENTS, Settings};
-use alphorn_proto::rlnc::{Generators, KERNELS, Strategy};
 
 /// Blocks that each node gets from the other one.
 const BLOCKS: u64 = 2;

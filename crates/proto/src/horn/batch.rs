@@ -90,7 +90,7 @@ impl<M: Waits> Batch<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Peer;
+    use alphorn_types::Peer;
 
     /// A message of a peer, with a number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

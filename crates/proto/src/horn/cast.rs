@@ -3,9 +3,9 @@
 
 use super::machine::Horn;
 use super::sources::broadcast_kind;
-use crate::broadcast::{Config, Limits, Policy};
-use crate::rlnc::{ELEMENT_PAYLOAD_BYTES, Subject};
 use crate::wire::{Aggregate, Header, Kind, Topic, WireFormat};
+use alphorn_broadcast::rlnc::{ELEMENT_PAYLOAD_BYTES, Subject};
+use alphorn_broadcast::{Config, Limits, Policy};
 
 /// Messages larger than this many bytes are broadcast, unless configured otherwise.
 pub const ABOVE_BYTES: usize = 256 << 10;
@@ -61,7 +61,7 @@ impl Settings {
     }
 }
 
-/// The parameters of [`Broadcast`](crate::broadcast::Broadcast) for a protocol's network.
+/// The parameters of [`Broadcast`](alphorn_broadcast::Broadcast) for a protocol's network.
 pub fn config(horn: &Horn) -> Config {
     let format = horn.format();
     let payload = format
@@ -109,7 +109,7 @@ pub fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rlnc::Strategy;
+    use alphorn_broadcast::rlnc::Strategy;
 
     /// Otherwise a node could not commit to its own payload, or not read another node's.
     #[test]

@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::effects::Origin;
 use super::fair::Waits;
 use super::state::SHARED_BYTES;
-use crate::contract::Peer;
+use alphorn_types::Peer;
 
 /// A vote awaiting verification.
 pub(super) struct WaitingVote {

@@ -1,16 +1,17 @@
 //! Effects requested by a state machine: outputs in order, jobs with their purpose, counts.
 
 use alphorn_scheme::{Bytes, Class, Group, JobId, SessionId, Work};
-use alphorn_types::{Bitfield, Slot, Time, Unit};
+use alphorn_types::{Bitfield, Peer, Slot, Time, Unit};
 use std::collections::{BTreeMap, VecDeque};
 
 use super::duties::Done;
 use super::epochs::Committees;
 use super::task::Purpose;
 use super::view::{Counters, Shown};
-use crate::contract::{Evidence, Output, Peer, Spawn, Token, Verdict};
+use crate::contract::{Output, Spawn, Token, Verdict};
 use crate::maps::forget_before;
 use crate::wire::{Kind, Reject, Root, Topic, Vote};
+use alphorn_broadcast::Evidence;
 
 /// Maximum number of reported pairs of contradicting statements per slot. Each pair costs its receiver
 /// two messages of memory.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::contract::Peer;
+use alphorn_types::Peer;
 
 /// A message that can wait.
 pub(super) trait Waits {

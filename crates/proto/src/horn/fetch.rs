@@ -12,9 +12,8 @@
 //! are too many to remember, the least wanted are dropped. Peers whose last answer was empty share four
 //! slots, after all others.
 
-use crate::contract::Peer;
 use crate::wire::Root;
-use alphorn_types::Time;
+use alphorn_types::{Peer, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of outstanding requests. Overdue ones count, since the network still awaits them.

@@ -36,7 +36,7 @@ mod verdicts;
 mod votes;
 
 use alphorn_scheme::{Bytes, Outcome, Product};
-use alphorn_types::{Cell, Epoch, Slot, Time, Unit, Validator};
+use alphorn_types::{Cell, Epoch, Peer, Slot, Time, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -54,7 +54,6 @@ use super::selection;
 use super::state::{SlotState, Waiting};
 use super::store::Claimed;
 use super::task::Queue;
-use crate::contract::Peer;
 use crate::maps::forget_before;
 use crate::wire::{Aggregate, Block, Kind, Reject, Root, Topic, Vote, VoteMsg};
 use block_job::BlockJob;

@@ -1,7 +1,7 @@
 //! The state machine that hosts the roles: it tracks time, slots and epochs, and dispatches inputs.
 
 use alphorn_scheme::{JobId, Outcome, Product, missing_table};
-use alphorn_types::{Assignment, Epoch, Slot, Time, Unit};
+use alphorn_types::{Assignment, Epoch, Peer, Slot, Time, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::task::Purpose;
 use super::view::{Counters, Finality, Shown, SlotView};
 use super::{maker, proposer, voter};
 use crate::chain::{Cast, Chain};
-use crate::contract::{Input, Output, Peer, Protocol};
+use crate::contract::{Input, Output, Protocol};
 use crate::slot::{Boundary, Phase, SlotClock};
 use crate::wire::{Block, Entry, Header, Reject, Root, Topic, Vote, WireFormat};
 

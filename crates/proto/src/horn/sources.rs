@@ -1,5 +1,5 @@
 //! Which validators may send which message as a coded broadcast: the duty table that a driver passes to
-//! [`Broadcast`](crate::broadcast::Broadcast).
+//! [`Broadcast`](alphorn_broadcast::Broadcast).
 
 use alphorn_types::{Epoch, Layout, Slot, Validator};
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use super::config::Selection;
 use super::epochs::Committees;
 use super::machine::Horn;
 use super::selection;
-use crate::broadcast::Schedule;
-use crate::rlnc::Subject;
 use crate::wire::Kind;
+use alphorn_broadcast::Schedule;
+use alphorn_broadcast::rlnc::Subject;
 
 /// Value of [`Subject::kind`] for a block, whose index is 0. It is the lowest kind: where room is short,
 /// collections give way to it.

@@ -1,7 +1,7 @@
 //! Per-slot state of a node.
 
 use alphorn_scheme::{Bytes, Evidence, SessionId};
-use alphorn_types::{Bitfield, Cell, Epoch, LEVELS_MAX, Layout, Slot, Unit, Validator};
+use alphorn_types::{Bitfield, Cell, Epoch, LEVELS_MAX, Layout, Peer, Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use super::epochs::Committees;
 use super::fair::Waits;
 use super::store::Received;
 use super::view::{BlockView, CollectionView, SlotView};
-use crate::contract::Peer;
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Reject, Root, Vote, WireFormat};
 

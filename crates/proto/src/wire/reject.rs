@@ -3,7 +3,8 @@
 use alphorn_types::DecodeError;
 use thiserror::Error;
 
-use crate::{Verdict, reasons};
+use crate::Verdict;
+use alphorn_types::reasons;
 
 /// Why a message was rejected. The first failing check decides; variants are in the order of the
 /// checks.

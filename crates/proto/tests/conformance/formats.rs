@@ -3,8 +3,8 @@
 //! reads them all.
 
 use super::*;
-use alphorn_proto::broadcast::{Known, Limits, Reject};
-use alphorn_proto::rlnc::Id;
+use alphorn_broadcast::rlnc::Id;
+use alphorn_broadcast::{Known, Limits, Reject};
 use alphorn_types::DecodeError;
 use serde_json::{Value, json};
 use std::process::Command;

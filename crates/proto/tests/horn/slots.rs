@@ -1,11 +1,11 @@
 //! Whole slots among honest machines.
 
 use crate::net::{Kind, LISTS, LISTS_THEN_PROOF, Net, PROOFS, SUMS, config, range, share};
-use alphorn_proto::broadcast::Schedule;
+use alphorn_broadcast::Schedule;
+use alphorn_broadcast::rlnc::Subject;
 use alphorn_proto::horn::{
     Config, Cover, KIND_BLOCK, KIND_COLLECTION, Local, Publish, Selection, SubsetRule,
 };
-use alphorn_proto::rlnc::Subject;
 use alphorn_proto::slot::{Phase, Timing};
 use alphorn_proto::wire::{Aggregate, Context, Header, Kind as Message, Topic};
 use alphorn_types::{Layout, Slot};

@@ -8,7 +8,7 @@ use crate::role::caster::FORGED;
 use crate::role::coded::Coded;
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
-use alphorn_proto::broadcast::{Announce, Message, Priority, Product, Unread};
+use alphorn_broadcast::{Announce, Message, Priority, Product, Unread};
 use alphorn_types::Time;
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ impl<C: Spoil> PieceFlood<C> {
     }
 
     fn garbage(&mut self, announce: &Announce<C>) -> Message<C> {
-        let tag = TAGS[usize::from(self.code.strategy() == alphorn_proto::rlnc::Strategy::Rs)];
+        let tag = TAGS[usize::from(self.code.strategy() == alphorn_broadcast::rlnc::Strategy::Rs)];
         let id = announce.id;
         let mut bytes = vec![tag];
         bytes.extend_from_slice(&id.0);

@@ -25,9 +25,9 @@ use crate::latency::mix;
 use crate::role::Output;
 use crate::scenario::{FailsAt, FaultKind};
 use aggregators::DropVotes;
+use alphorn_broadcast::Product;
+use alphorn_broadcast::rlnc::{Id, Subject};
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{self, Product};
-use alphorn_proto::rlnc::{Id, Subject};
 use alphorn_proto::wire::{VoteMsg, digest};
 use alphorn_scheme::{Bytes, Role, Work};
 use alphorn_types::Time;
@@ -128,7 +128,7 @@ impl Broadcasts {
         let Inner::Coded { message, .. } = &message.inner else {
             return false;
         };
-        if let broadcast::Message::Header(announce) = &**message
+        if let alphorn_broadcast::Message::Header(announce) = &**message
             && is_one(&announce.header.subject)
         {
             self.ids.insert(announce.id);

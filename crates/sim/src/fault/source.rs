@@ -3,9 +3,9 @@
 use super::{Spoil, Wrap};
 use crate::role::coded::Coded;
 use crate::role::{Input, Labour, Output, Publish, Role};
+use alphorn_broadcast::Message;
+use alphorn_broadcast::rlnc::Published;
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::Message;
-use alphorn_proto::rlnc::Published;
 use alphorn_scheme::JobId;
 use alphorn_types::Time;
 

@@ -1,7 +1,7 @@
 //! How to falsify the pieces and the commitments of each code.
 
 use crate::latency::mix;
-use alphorn_proto::rlnc::{
+use alphorn_broadcast::rlnc::{
     Coding, Hash, Header, Model16, ModelRs, Published, Ristretto, Rs, Scalar,
 };
 use sha2::{Digest, Sha256};
@@ -131,7 +131,7 @@ fn no_codeword(code: &Rs, mut header: Header) -> Published<Rs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_proto::rlnc::{
+    use alphorn_broadcast::rlnc::{
         Cut, DecodeError, Distribution, InvalidSource, Strategy, Subject, Weights,
     };
     use rand_chacha::ChaCha20Rng;
@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn sources_of_every_code_can_cheat() {
+        use alphorn_broadcast::rlnc::Generators;
         use alphorn_exec::Backend;
-        use alphorn_proto::rlnc::Generators;
         cheats(&Model16::new(1 << 16), Cut::rlnc(8));
         cheats(&Rs::new(1 << 16), Cut::rs(8));
         cheats(&ModelRs::new(1 << 16), Cut::rs(8));

@@ -1,6 +1,6 @@
 //! Peer misbehaviour: reasons, penalties and counters.
 
-use alphorn_proto::reasons;
+use alphorn_types::reasons;
 use thiserror::Error;
 
 /// Why a message or action of a peer was rejected.

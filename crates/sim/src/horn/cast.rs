@@ -16,13 +16,11 @@ use crate::role::caster::{Cast, Caster, Coder};
 use crate::run::RunError;
 use crate::run::coded::{policy_of, privacy, replace_needs};
 use crate::scenario::{Horn as Chosen, Scenario};
+use alphorn_broadcast::rlnc::{Id, ModelRs, Strategy, Subject};
+use alphorn_broadcast::{Blame, Config, Input, Message, Place, Policy, Product, Schedule as _};
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{
-    Blame, Config, Input, Message, Place, Policy, Product, Schedule as _,
-};
 use alphorn_proto::horn::cast::{self, JOBS, SOURCES, Settings};
 use alphorn_proto::horn::{Horn, KIND_BLOCK, Sources};
-use alphorn_proto::rlnc::{Id, ModelRs, Strategy, Subject};
 use alphorn_proto::wire::Topic;
 use alphorn_scheme::{Group, JobId, Op, SessionId};
 use alphorn_types::{Slot, Time};

@@ -7,7 +7,6 @@ use super::join::Handshake;
 use super::plan::TopicId;
 use crate::gossip::{DenseId, Message, Payload};
 use crate::role::Wire;
-use alphorn_proto::broadcast;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Slot, Support, Unit};
@@ -92,7 +91,7 @@ pub(crate) enum Inner {
     /// From a broadcast in coded pieces.
     Coded {
         /// The message.
-        message: Box<broadcast::Message<Code>>,
+        message: Box<alphorn_broadcast::Message<Code>>,
         /// Whether the payload is a block, not a collection.
         is_block: bool,
     },
@@ -147,7 +146,7 @@ impl Wire for HornMessage {
 
     #[inline]
     fn kind(&self) -> usize {
-        use broadcast::Message::{Commits, Header, Piece};
+        use alphorn_broadcast::Message::{Commits, Header, Piece};
         match self.item() {
             Some(Item::Vote(_)) => return 0,
             Some(Item::Aggregate(_)) => return 1,

@@ -18,7 +18,6 @@ use crate::graph::Graph;
 use crate::role::{Input, Output, Role, caster};
 use crate::scenario::Way;
 use crate::slab::Slab;
-use alphorn_proto::broadcast;
 use alphorn_proto::horn::Horn;
 use alphorn_proto::horn::cast::{JOBS, SOURCES};
 use alphorn_proto::wire::{Kind, Topic};
@@ -581,14 +580,14 @@ impl Role for HornNode {
             Input::Deadline => self.keep_time(),
             // Connections are those of the plan, for the whole run; broadcasts do not wait for peers that are gone.
             Input::PeerUp { peer } => {
-                self.tell_of_peer(peer, |peer| broadcast::Input::PeerUp { peer })
+                self.tell_of_peer(peer, |peer| alphorn_broadcast::Input::PeerUp { peer })
             }
             Input::PeerDown { peer } => {
                 self.blocks.peer_down(peer);
-                self.tell_of_peer(peer, |peer| broadcast::Input::PeerDown { peer });
+                self.tell_of_peer(peer, |peer| alphorn_broadcast::Input::PeerDown { peer });
             }
             Input::SendReady { peer } => {
-                self.tell_of_peer(peer, |peer| broadcast::Input::SendReady { peer });
+                self.tell_of_peer(peer, |peer| alphorn_broadcast::Input::SendReady { peer });
             }
             Input::Command(join) => self.join(join),
         }

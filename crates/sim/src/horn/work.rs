@@ -7,7 +7,6 @@
 use super::cast::Code;
 use crate::role::Labour;
 use crate::role::caster::CodedWork;
-use alphorn_proto::broadcast;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners, TableError};
 use alphorn_scheme::{
@@ -293,7 +292,7 @@ pub(crate) enum NodeProduct {
     /// Of the protocol.
     Horn(Outcome<Product>),
     /// Of a broadcast.
-    Code(Option<broadcast::Product<Code>>),
+    Code(Option<alphorn_broadcast::Product<Code>>),
 }
 
 impl NodeWork {

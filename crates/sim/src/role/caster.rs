@@ -2,11 +2,11 @@
 //! its counts of useless pieces. Every role that broadcasts in a simulation contains one.
 
 use super::{Labour, Wire};
-use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{
-    self, Broadcast, Config, Known as _, Message, Place, Product, Refused, Reject, Schedule, Work,
+use alphorn_broadcast::rlnc::{Coding, Id, Subject};
+use alphorn_broadcast::{
+    Broadcast, Config, Known as _, Message, Place, Product, Refused, Reject, Schedule, Work,
 };
-use alphorn_proto::rlnc::{Coding, Id, Subject};
+use alphorn_proto::Peer;
 use alphorn_scheme::model::{CodeOp, CodeTable};
 use alphorn_scheme::{Bytes, Features, JobId, Schedulable, SessionId};
 use alphorn_types::{Slot, Time};
@@ -245,8 +245,8 @@ impl<C: Coding> Caster<C> {
     }
 
     /// Handles any input except the end of a job.
-    pub(crate) fn handle(&mut self, now: Time, input: broadcast::Input<C>) {
-        let broadcast::Input::Message { message, .. } = &input else {
+    pub(crate) fn handle(&mut self, now: Time, input: alphorn_broadcast::Input<C>) {
+        let alphorn_broadcast::Input::Message { message, .. } = &input else {
             return self.machine.handle(now, input);
         };
         let bytes = match message {
@@ -265,7 +265,7 @@ impl<C: Coding> Caster<C> {
         if let Some(job) = job.0.checked_sub(self.first_job) {
             let job = JobId(job);
             self.machine
-                .handle(now, broadcast::Input::Finished { job, product });
+                .handle(now, alphorn_broadcast::Input::Finished { job, product });
         }
     }
 
@@ -299,7 +299,7 @@ impl<C: Coding> Caster<C> {
         }
         loop {
             return Some(match self.machine.poll_output()? {
-                broadcast::Output::Send {
+                alphorn_broadcast::Output::Send {
                     peer,
                     message,
                     priority,
@@ -312,19 +312,23 @@ impl<C: Coding> Caster<C> {
                         priority: priority as u8,
                     },
                 ),
-                broadcast::Output::Cancel { peer, id } => Cast::Cancel { peer, id },
-                broadcast::Output::Spawn { job, expires, work } => self.spawn(job, expires, work),
-                broadcast::Output::Deliver {
+                alphorn_broadcast::Output::Cancel { peer, id } => Cast::Cancel { peer, id },
+                alphorn_broadcast::Output::Spawn { job, expires, work } => {
+                    self.spawn(job, expires, work)
+                }
+                alphorn_broadcast::Output::Deliver {
                     subject, payload, ..
                 } => Cast::Deliver { subject, payload },
-                broadcast::Output::Report { peer, reason } => Cast::Report { peer, reason },
-                broadcast::Output::InvalidSource(_) | broadcast::Output::Evidence { .. } => {
-                    Cast::Evidence
+                alphorn_broadcast::Output::Report { peer, reason } => Cast::Report { peer, reason },
+                alphorn_broadcast::Output::InvalidSource(_)
+                | alphorn_broadcast::Output::Evidence { .. } => Cast::Evidence,
+                alphorn_broadcast::Output::Published { subject, .. } => Cast::Published(subject),
+                alphorn_broadcast::Output::Unpublished { subject, .. } => {
+                    Cast::Unpublished(subject)
                 }
-                broadcast::Output::Published { subject, .. } => Cast::Published(subject),
-                broadcast::Output::Unpublished { subject, .. } => Cast::Unpublished(subject),
                 // Observers outside see what is delivered and what is not.
-                broadcast::Output::Withheld { .. } | broadcast::Output::Progress { .. } => continue,
+                alphorn_broadcast::Output::Withheld { .. }
+                | alphorn_broadcast::Output::Progress { .. } => continue,
             });
         }
     }

@@ -4,9 +4,9 @@ use super::caster::{self, Cast, Caster, CodedWork, Coder};
 use super::{Delivery, Input, Output, Publish, Role};
 use crate::gossip::Peers;
 use crate::latency::mix;
+use alphorn_broadcast::rlnc::{Coding, Id, Subject};
+use alphorn_broadcast::{Message, Place};
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{self, Message, Place};
-use alphorn_proto::rlnc::{Coding, Id, Subject};
 use alphorn_scheme::Bytes;
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Payloads {
 pub(crate) struct Coded<C: Coding> {
     caster: Caster<C>,
     payloads: Arc<Payloads>,
-    config: Arc<broadcast::Config>,
+    config: Arc<alphorn_broadcast::Config>,
     node: u32,
     /// Positions learned in the handshakes with its neighbours.
     places: Arc<[Option<Place>]>,
@@ -67,7 +67,7 @@ impl<C: Coding> Coded<C> {
     pub(crate) fn new(
         coder: Arc<Coder<C>>,
         payloads: Arc<Payloads>,
-        config: Arc<broadcast::Config>,
+        config: Arc<alphorn_broadcast::Config>,
         node: u32,
         secret: [u8; 32],
         restarts: u32,
@@ -107,9 +107,9 @@ impl<C: Coding> Coded<C> {
         self.caster.place_of(peer)
     }
 
-    fn publish(&self, publish: Publish) -> broadcast::Input<C> {
+    fn publish(&self, publish: Publish) -> alphorn_broadcast::Input<C> {
         let Publish { item, bytes } = publish;
-        broadcast::Input::Publish {
+        alphorn_broadcast::Input::Publish {
             subject: Subject {
                 kind: KIND,
                 slot: item.into(),
@@ -145,21 +145,22 @@ impl<C: Coding> Role for Coded<C> {
 
     fn handle(&mut self, now: Time, input: Input<Self>) {
         let input = match input {
-            Input::Message { from, message } => broadcast::Input::Message { from, message },
-            Input::SendReady { peer } => broadcast::Input::SendReady { peer },
+            Input::Message { from, message } => alphorn_broadcast::Input::Message { from, message },
+            Input::SendReady { peer } => alphorn_broadcast::Input::SendReady { peer },
             Input::PeerUp { peer } => {
-                self.caster.handle(now, broadcast::Input::PeerUp { peer });
+                self.caster
+                    .handle(now, alphorn_broadcast::Input::PeerUp { peer });
                 let place = self.places.get(peer.0 as usize).copied().flatten();
                 let Some(place) = place else {
                     return;
                 };
-                broadcast::Input::Placed { peer, place }
+                alphorn_broadcast::Input::Placed { peer, place }
             }
-            Input::PeerDown { peer } => broadcast::Input::PeerDown { peer },
+            Input::PeerDown { peer } => alphorn_broadcast::Input::PeerDown { peer },
             Input::Finished { job, product, .. } => {
                 return self.caster.finished(now, job, product.flatten());
             }
-            Input::Deadline => broadcast::Input::Deadline,
+            Input::Deadline => alphorn_broadcast::Input::Deadline,
             Input::Command(command) => self.publish(command),
         };
         self.caster.handle(now, input);

@@ -10,10 +10,10 @@ use crate::role::caster::Coder;
 use crate::role::coded::{Coded, Payloads};
 use crate::role::flood::TooManyPeers;
 use crate::scenario::{Broadcast, Latency, Mode, Scenario, SourcePrivacy, Strategy};
+use alphorn_broadcast::rlnc::{self, Cut, Generators, Model16, ModelRs, Ristretto, Rs};
+use alphorn_broadcast::{Config, Limits, PEERS_MAX, Place, Policy, PolicyChoice};
 use alphorn_exec::Backend;
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{self, Config, Limits, PEERS_MAX, Place, Policy, PolicyChoice};
-use alphorn_proto::rlnc::{self, Cut, Generators, Model16, ModelRs, Ristretto, Rs};
 use std::sync::Arc;
 
 /// Latency for which policies are designed if a scenario has regions: that of the published
@@ -260,11 +260,11 @@ pub(crate) fn replace_needs(config: &mut Config, chosen: &Broadcast) {
 }
 
 /// How a source hides.
-pub(crate) fn privacy(chosen: SourcePrivacy) -> broadcast::SourcePrivacy {
+pub(crate) fn privacy(chosen: SourcePrivacy) -> alphorn_broadcast::SourcePrivacy {
     match chosen {
-        SourcePrivacy::None => broadcast::SourcePrivacy::None,
-        SourcePrivacy::Blend => broadcast::SourcePrivacy::Blend,
-        SourcePrivacy::Stem => broadcast::SourcePrivacy::Stem,
+        SourcePrivacy::None => alphorn_broadcast::SourcePrivacy::None,
+        SourcePrivacy::Blend => alphorn_broadcast::SourcePrivacy::Blend,
+        SourcePrivacy::Stem => alphorn_broadcast::SourcePrivacy::Stem,
     }
 }
 
@@ -285,7 +285,7 @@ fn config(
     let config = Config {
         limits: Limits {
             network_id: [0; 32],
-            header_auth_bytes_max: alphorn_proto::broadcast::AUTH_BYTES_MAX,
+            header_auth_bytes_max: alphorn_broadcast::AUTH_BYTES_MAX,
         },
         payload_bytes_max: scenario.traffic.bytes as u32,
         policy,

@@ -5,7 +5,7 @@ mod unread;
 
 use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Stop, Transport, Way};
 use super::{FaultKind, POINTS_MAX, SCHEMA, Scenario, ScenarioError};
-use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
+use alphorn_broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
 /// Maximum number of nodes in a run.
 pub(super) const NODES_MAX: u64 = 1 << 20;
@@ -280,7 +280,7 @@ fn horn(horn: &Horn) -> Checked {
     if let Some(pieces) = &horn.broadcast {
         broadcast("protocol.broadcast", pieces)?;
     }
-    let above_max = u64::from(alphorn_proto::rlnc::PAYLOAD_BYTES_MAX);
+    let above_max = u64::from(alphorn_broadcast::rlnc::PAYLOAD_BYTES_MAX);
     if let Some(bytes) = horn.broadcast_above {
         range("protocol.broadcast_above", bytes.into(), 0, above_max)?;
     }

@@ -7,9 +7,9 @@ use crate::cast::{
     Blamed, Broadcasts, Carrier, Code, ELEMENTS, Settings as CastSettings, broadcasts,
 };
 use crate::record::{Record, replay};
-use alphorn_proto::broadcast::{self, Broadcast, Schedule};
+use alphorn_broadcast::rlnc::{Coding, Generators, Header, KERNELS, Ristretto, Rs, Subject};
+use alphorn_broadcast::{Broadcast, Schedule};
 use alphorn_proto::horn::{KIND_COLLECTION, Selection};
-use alphorn_proto::rlnc::{Coding, Generators, Header, KERNELS, Ristretto, Rs, Subject};
 use alphorn_scheme::{Role, SignItem, SignJob};
 use alphorn_types::Validator;
 use std::sync::LazyLock;
@@ -110,7 +110,7 @@ impl Carrier for Node {
         });
     }
 
-    fn blame_peer(&mut self, peer: Peer, reason: broadcast::Reject, points: u32) {
+    fn blame_peer(&mut self, peer: Peer, reason: alphorn_broadcast::Reject, points: u32) {
         let caster = self.caster.as_mut().unwrap();
         caster.peers.push((peer, reason.name(), points));
     }

@@ -4,11 +4,11 @@ use alphorn_scheme::{
     self as scheme, BundleEntry, BundleJob, Bytes, CombineJob, Evidence, Layer, Op, Part, Product,
     Role as Signer, SelectJob, VerifyBundleJob, Work,
 };
-use alphorn_types::{Epoch, Slot, Unit, Validator};
+use alphorn_types::{Epoch, Peer, Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell, everybody};
-use crate::contract::{Output, Peer, Spawn, Token, Verdict};
+use crate::contract::{Output, Spawn, Token, Verdict};
 use crate::horn::cell_votes::CellVotes;
 use crate::horn::config::{Selection, SubsetRule};
 use crate::horn::gate::{Gate, Input, Made};

@@ -4,7 +4,7 @@
 //! nodes.
 
 use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
-use alphorn_types::{Epoch, Slot};
+use alphorn_types::{Epoch, Peer, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use super::block_job::{BlockJob, Checks, spawn_block_job};
 use super::closed::BlockOrder;
 use super::verdicts::failed_claims;
 use super::{Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window};
-use crate::contract::Peer;
 use crate::horn::batch::Batch;
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Effects, Origin, Request};

@@ -5,12 +5,11 @@
 //! honest peer needs. Messages are kept in the order in which they expire.
 
 use alphorn_scheme::Bytes;
-use alphorn_types::{Slot, Time, Validator};
+use alphorn_types::{Peer, Slot, Time, Validator};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Gate, PARKED_NS, Refusal};
-use crate::contract::Peer;
 use crate::horn::config::{Config, SchemeInfo};
 use crate::horn::effects::Origin;
 use crate::horn::fair::{FairQueue, Room, Waits};

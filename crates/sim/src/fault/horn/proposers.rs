@@ -7,7 +7,6 @@ use crate::horn::node::{HornDelivery, HornNode};
 use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan};
 use crate::role::{Input, Output};
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast;
 use alphorn_proto::horn::{KIND_BLOCK, KIND_COLLECTION};
 use alphorn_proto::wire::{Block, Body, Entry, Header, Root, digest, no_references};
 use alphorn_scheme::{Bytes, Role};
@@ -164,7 +163,7 @@ impl TwoBlocks {
                 ..
             }) => body.root == *root,
             Inner::Coded { message, .. } => match &**message {
-                broadcast::Message::Header(announce) => {
+                alphorn_broadcast::Message::Header(announce) => {
                     let subject = &announce.header.subject;
                     let is_own = self.plan.host(subject.source) == self.node;
                     is_own && subject.kind == KIND_BLOCK && subject.slot == slot.0

@@ -1,7 +1,7 @@
 //! Sources and peers that lie, and frames dropped for lack of room.
 
 use super::*;
-use alphorn_proto::rlnc::Published;
+use alphorn_broadcast::rlnc::Published;
 
 /// The signature of a source over a header, which anyone can make with the model.
 fn sign(node: &Node, subject: &Subject, root: [u8; 32]) -> Bytes {
@@ -48,7 +48,7 @@ fn frames_of(
 
 impl Lie<'_> {
     fn frames(&self, code: &Code) -> Vec<Vec<u8>> {
-        let payload_max = broadcast::Config::default().payload_bytes_max;
+        let payload_max = alphorn_broadcast::Config::default().payload_bytes_max;
         match code {
             Code::Rs => self.frames_in(Rs::new(payload_max)),
             Code::Rlnc(all) => self.frames_in(Ristretto::new(all.clone(), payload_max)),
@@ -56,34 +56,35 @@ impl Lie<'_> {
     }
 
     fn frames_in<C: Coding>(&self, code: C) -> Vec<Vec<u8>> {
-        let config = broadcast::Config::default();
+        let config = alphorn_broadcast::Config::default();
         let (subject, payload) = (self.subject, self.payload.clone());
         let everybody = Arc::new(|_: &Subject| true);
         let mut machine = Broadcast::new(code.clone(), Arc::new(config), everybody, [9; 32]);
         let now = Time::from_millis(1);
         let (peer, mut frames) = (Peer(0), Vec::new());
-        machine.handle(now, broadcast::Input::PeerUp { peer });
-        machine.handle(now, broadcast::Input::Publish { subject, payload });
+        machine.handle(now, alphorn_broadcast::Input::PeerUp { peer });
+        machine.handle(now, alphorn_broadcast::Input::Publish { subject, payload });
         while let Some(output) = machine.poll_output() {
             match output {
-                broadcast::Output::Spawn { job, work, .. } => {
+                alphorn_broadcast::Output::Spawn { job, work, .. } => {
                     let mut product = match &*work {
-                        broadcast::Work::Sign { root, .. } => {
-                            Some(broadcast::Product::Signed((self.sign)(*root)))
+                        alphorn_broadcast::Work::Sign { root, .. } => {
+                            Some(alphorn_broadcast::Product::Signed((self.sign)(*root)))
                         }
                         work => work.run(&code),
                     };
-                    if let Some(broadcast::Product::Published(Ok(published))) = &mut product {
+                    if let Some(alphorn_broadcast::Product::Published(Ok(published))) = &mut product
+                    {
                         (self.header)(&mut published.header);
                     }
-                    machine.handle(now, broadcast::Input::Finished { job, product });
+                    machine.handle(now, alphorn_broadcast::Input::Finished { job, product });
                 }
-                broadcast::Output::Send {
+                alphorn_broadcast::Output::Send {
                     message, priority, ..
                 } => {
                     frames.push(machine.encode(&message).unwrap());
                     if priority.is_piece() {
-                        machine.handle(now, broadcast::Input::SendReady { peer });
+                        machine.handle(now, alphorn_broadcast::Input::SendReady { peer });
                     }
                 }
                 _ => {}
@@ -95,7 +96,7 @@ impl Lie<'_> {
 
 /// Headers of these subjects, without valid signatures.
 fn headers_of<C: Coding>(code: &C, subjects: &[Subject]) -> Vec<Vec<u8>> {
-    let config = broadcast::Config::default();
+    let config = alphorn_broadcast::Config::default();
     let (network_id, policy) = (config.limits.network_id, config.policy_for(64));
     let frame = |subject: &Subject| {
         let cut = policy.cut(code.strategy(), 64);
@@ -106,8 +107,8 @@ fn headers_of<C: Coding>(code: &C, subjects: &[Subject]) -> Vec<Vec<u8>> {
         } = code.publish(*subject, &[5; 64], cut).unwrap();
         let (id, auth) = (header.id(&network_id), [0; 96].into());
         let first = commitments.into_iter().next();
-        let announce = broadcast::Announce::new(code, id, header.clone(), auth, first);
-        broadcast::Message::Header(Arc::new(announce)).encode(code, &header)
+        let announce = alphorn_broadcast::Announce::new(code, id, header.clone(), auth, first);
+        alphorn_broadcast::Message::Header(Arc::new(announce)).encode(code, &header)
     };
     subjects.iter().map(frame).collect()
 }
