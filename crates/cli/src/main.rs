@@ -20,10 +20,11 @@ mod stop;
 mod worker;
 
 // Shared code and the analyses are in the lab crate.
-use alphorn_lab::{bench, compare, explore, horn, lattice, sim, slot};
+use alphorn_bench as bench;
 use alphorn_lab::{
     calibration, error, keycache, machine, options, overwrite, progress, report, text,
 };
+use alphorn_lab::{compare, explore, horn, lattice, sim, slot};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Result;
 use mimalloc::MiMalloc;

@@ -19,18 +19,18 @@ use std::ops::Range;
 const VALIDATORS_DEFAULT: u32 = 1 << 20;
 
 /// A stream of random decisions.
-pub(crate) struct Draw(ChaCha20Rng);
+pub struct Draw(ChaCha20Rng);
 
 impl Draw {
     /// Returns stream number `stream` of a seed; streams of a seed are independent of one another.
-    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+    pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         Draw(rng)
     }
 
     /// Draws bits that are each set with probability `share`, to within one part in 2^32.
-    pub(crate) fn bits(&mut self, len: usize, share: f64) -> Bitfield {
+    pub fn bits(&mut self, len: usize, share: f64) -> Bitfield {
         let threshold = (share.clamp(0.0, 1.0) * (1u64 << 32) as f64).round() as u64;
         let word = |base: usize, rng: &mut ChaCha20Rng| {
             (0..64.min(len - base)).fold(0u64, |word, bit| {
@@ -63,7 +63,7 @@ impl Draw {
 
 /// The network whose slot is drawn.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct NetworkArgs {
+pub struct NetworkArgs {
     /// Number of validators, such as 1048576 or 2^20; a recorded epoch sets its own
     #[arg(long, value_parser = crate::options::validators)]
     validators: Option<u32>,
@@ -80,17 +80,17 @@ pub(crate) struct NetworkArgs {
 
 /// Validators in committees, and which of them vote.
 #[derive(Clone, Debug)]
-pub(crate) struct Network {
+pub struct Network {
     /// Committees and cells.
-    pub(crate) layout: Layout,
+    pub layout: Layout,
     /// A description of the participation.
-    pub(crate) name: String,
+    pub name: String,
     source: Source,
 }
 
 /// The source of the participation.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub enum Source {
     /// Each validator votes with this probability.
     Share(f64),
     /// Recorded bits by position in the epoch.
@@ -99,7 +99,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// Draws which validators vote in a range of positions.
-    pub(crate) fn online(&self, range: Range<u32>, draw: &mut Draw) -> Bitfield {
+    pub fn online(&self, range: Range<u32>, draw: &mut Draw) -> Bitfield {
         let range = range.start as usize..range.end as usize;
         match self {
             Source::Share(share) => draw.bits(range.len(), *share),
@@ -113,7 +113,7 @@ impl NetworkArgs {
     ///
     /// # Errors
     /// If the flag was given, and no participation in `who` is recorded.
-    pub(crate) fn check_flag(&self, who: &[Participation]) -> anyhow::Result<()> {
+    pub fn check_flag(&self, who: &[Participation]) -> anyhow::Result<()> {
         check_flag(self.flag.as_deref(), who)
     }
 
@@ -132,7 +132,7 @@ impl NetworkArgs {
     /// # Errors
     /// If a record cannot be read, or has a different number of validators than requested, or a
     /// number is out of bounds.
-    pub(crate) fn network(&self, participation: &Participation) -> anyhow::Result<Network> {
+    pub fn network(&self, participation: &Participation) -> anyhow::Result<Network> {
         match participation {
             Participation::Share(share) => Ok(Network {
                 layout: self.layout()?,
@@ -168,13 +168,13 @@ impl NetworkArgs {
 
 impl Network {
     /// Draws which validators of a committee vote, by position.
-    pub(crate) fn online(&self, c: u16, draw: &mut Draw) -> Bitfield {
+    pub fn online(&self, c: u16, draw: &mut Draw) -> Bitfield {
         self.source.online(self.layout.committee_range(c), draw)
     }
 }
 
 /// Returns `bits` without those that one sender misses.
-pub(crate) fn missing(bits: &Bitfield, misses: f64, draw: &mut Draw) -> Bitfield {
+pub fn missing(bits: &Bitfield, misses: f64, draw: &mut Draw) -> Bitfield {
     let mut kept = bits.clone();
     if misses > 0.0 {
         kept.subtract(&draw.bits(bits.len(), misses));
@@ -183,7 +183,7 @@ pub(crate) fn missing(bits: &Bitfield, misses: f64, draw: &mut Draw) -> Bitfield
 }
 
 /// Returns what the chain shows of the previous slot: `bits`, each flipped with probability `flip`.
-pub(crate) fn flipped(bits: &Bitfield, flip: f64, draw: &mut Draw) -> Bitfield {
+pub fn flipped(bits: &Bitfield, flip: f64, draw: &mut Draw) -> Bitfield {
     let mut before = bits.clone();
     if flip > 0.0 {
         before.toggle(&draw.bits(bits.len(), flip));
@@ -192,15 +192,10 @@ pub(crate) fn flipped(bits: &Bitfield, flip: f64, draw: &mut Draw) -> Bitfield {
 }
 
 /// Aggregates of one cell with their senders.
-pub(crate) type Aggregates = Vec<(Validator, Bitfield)>;
+pub type Aggregates = Vec<(Validator, Bitfield)>;
 
 /// Draws what `count` aggregators of a cell publish: the votes of `online`, each without its own misses.
-pub(crate) fn aggregates(
-    online: &Bitfield,
-    count: u16,
-    misses: f64,
-    draw: &mut Draw,
-) -> Aggregates {
+pub fn aggregates(online: &Bitfield, count: u16, misses: f64, draw: &mut Draw) -> Aggregates {
     (0..u32::from(count))
         .map(|sender| (Validator(sender), missing(online, misses, draw)))
         .collect()
@@ -220,14 +215,14 @@ pub(crate) fn picked(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> 
 }
 
 /// Returns a collector's result for a cell: the sum of its picks, and their number.
-pub(crate) fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Support, usize) {
+pub fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Support, usize) {
     let picks = picked(aggregates, rule, picks_max);
     let support = picks.multiplicities(&candidates(aggregates));
     (support, picks.chosen.len())
 }
 
 /// Joins the supports of a committee's cells, in order.
-pub(crate) fn join(layout: &Layout, c: u16, cells: &[Support]) -> Support {
+pub fn join(layout: &Layout, c: u16, cells: &[Support]) -> Support {
     let len = layout.committee_len(c) as usize;
     let planes_count = cells.iter().map(Support::planes_count).max().unwrap_or(1);
     let mut planes = vec![Bitfield::new(len); planes_count];
@@ -245,7 +240,7 @@ pub(crate) fn join(layout: &Layout, c: u16, cells: &[Support]) -> Support {
 }
 
 /// Returns the cells of a committee as ranges of its positions.
-pub(crate) fn cell_ranges(layout: &Layout, c: u16) -> Vec<std::ops::Range<usize>> {
+pub fn cell_ranges(layout: &Layout, c: u16) -> Vec<std::ops::Range<usize>> {
     (0..layout.subcommittees())
         .map(|subcommittee| {
             let range = layout.cell_in_committee(Cell {
@@ -258,7 +253,7 @@ pub(crate) fn cell_ranges(layout: &Layout, c: u16) -> Vec<std::ops::Range<usize>
 }
 
 /// Parses an option between 0 and 1.
-pub(crate) fn share_option(text: &str) -> Result<f64, String> {
+pub fn share_option(text: &str) -> Result<f64, String> {
     crate::options::share(text).map_err(|error| error.to_string())
 }
 

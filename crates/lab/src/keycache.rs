@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::progress::Bars;
 use crate::report::{note, write_whole};
 use alphorn_bls::{
-    G1Affine, InteropKey, PublicKey, Registry, interop_keys, load_key_cache,
-    vartime_interop_public_keys, write_key_cache,
+    InteropKey, PublicKey, Registry, interop_keys, load_key_cache, vartime_interop_public_keys,
+    write_key_cache,
 };
 use alphorn_exec::Exec;
 use anyhow::Context;
@@ -41,16 +41,6 @@ pub fn folder() -> Result<PathBuf> {
     let project = directories::ProjectDirs::from("", "", "alphorn")
         .with_context(|| format!("no home folder: set {FOLDER_VARIABLE}"))?;
     Ok(project.cache_dir().to_owned())
-}
-
-/// Returns the public keys of interop validators `0..validators`.
-pub(crate) fn interop_points(
-    validators: u32,
-    exec: Exec<'_>,
-    bars: &mut Bars,
-) -> Result<Vec<G1Affine>> {
-    let registry = interop_registry(validators, exec, bars)?.registry;
-    Ok(registry.keys().iter().map(|key| *key.point()).collect())
 }
 
 /// Returns the registry of interop validators `0..validators`.

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 ///
 /// An entry `CRATE=LEVEL` of another crate is an error that names the crate, so a typo is not ignored.
 /// A duplicate is also an error.
-pub(crate) fn levels(kernels: &Kernels, texts: &[String], threads: usize) -> Result<Vec<Backend>> {
+pub fn levels(kernels: &Kernels, texts: &[String], threads: usize) -> Result<Vec<Backend>> {
     let name = kernels.of;
     let read = |text: &String| -> anyhow::Result<Backend> {
         let level = match text.split_once('=') {

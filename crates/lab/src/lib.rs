@@ -9,10 +9,9 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod attack;
-pub mod bench;
 pub mod calibration;
 pub mod compare;
-mod draw;
+pub mod draw;
 pub mod error;
 pub mod explore;
 pub mod fan_out;
@@ -20,11 +19,11 @@ pub mod horn;
 mod input;
 pub mod keycache;
 pub mod lattice;
-mod levels;
+pub mod levels;
 pub mod machine;
 pub mod options;
 pub mod overwrite;
-mod participation;
+pub mod participation;
 pub mod picture;
 pub mod progress;
 pub mod proof;
@@ -32,5 +31,5 @@ pub mod report;
 pub mod sim;
 pub mod slot;
 pub mod text;
-mod timing;
+pub mod timing;
 pub mod yaml;

@@ -183,7 +183,7 @@ pub fn peak_rss_bytes() -> u64 {
 
 /// Resets the peak to what is resident now, where the system supports it (Linux: proc(5),
 /// `clear_refs`); elsewhere, the peak remains that of the whole process so far.
-pub(crate) fn reset_peak_rss() {
+pub fn reset_peak_rss() {
     // Only the tightness of the bound depends on it, so a refusal is not an error.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

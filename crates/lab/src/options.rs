@@ -175,13 +175,13 @@ impl Plain {
     ///
     /// # Errors
     /// If a kernel was requested.
-    pub(crate) fn machine_without_kernels(&self) -> Result<Machine> {
+    pub fn machine_without_kernels(&self) -> Result<Machine> {
         self.check_no_kernel("no kernel is used here")?;
         Ok(Machine::here(self.threads()?, BTreeMap::new()))
     }
 
     /// Describes this host with the kernels in use.
-    pub(crate) fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
+    pub fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
         let threads = self.threads()?;
         Ok(Machine::with(threads, &alphorn_bls::KERNELS, kernels))
     }

@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 /// The source of the participation.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Participation {
+pub enum Participation {
     /// Each validator votes with this probability.
     Share(f64),
     /// As recorded.
@@ -63,7 +63,7 @@ impl Participation {
 ///
 /// # Errors
 /// If `output` is one of them.
-pub(crate) fn check_records(read: &[Participation], output: Option<&Path>) -> Result<()> {
+pub fn check_records(read: &[Participation], output: Option<&Path>) -> Result<()> {
     let records: Vec<PathBuf> = read.iter().flat_map(Participation::files).collect();
     check_apart(records.iter().map(PathBuf::as_path), output)
 }
@@ -114,23 +114,23 @@ struct Meta {
 
 /// One flag of one recorded epoch.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub struct Record {
     /// Description in words.
-    pub(crate) name: String,
+    pub name: String,
     /// Number of positions.
-    pub(crate) validators: u32,
+    pub validators: u32,
     /// Horn's committees: the slots of the epoch.
     pub(crate) committees: u16,
     /// Horn's cells of a committee: the real committees of a slot.
     pub(crate) subcommittees: u16,
     /// The voters, by position.
-    pub(crate) bits: alphorn_types::Bitfield,
+    pub bits: alphorn_types::Bitfield,
 }
 
 impl Record {
     /// Reads a record. `path` names its folder, its `meta.json`, or one of its bit files; a folder
     /// stands for the file of `flag`, by default of the target.
-    pub(crate) fn read(path: &Path, flag: Option<&str>) -> anyhow::Result<Self> {
+    pub fn read(path: &Path, flag: Option<&str>) -> anyhow::Result<Self> {
         if !path.exists() {
             bail!(
                 "{} is not there: a record is a folder with meta.json and bit files, as \

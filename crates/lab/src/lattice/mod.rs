@@ -1,7 +1,7 @@
 //! `alphorn lattice`: features specific to lattice proofs, and the options specific to Falcon.
 
 mod estimate;
-pub(crate) mod params;
+pub mod params;
 pub(crate) mod security;
 
 use crate::error::Result;
@@ -99,7 +99,7 @@ impl ProfileOptions {
 
 /// Options of Falcon.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub(crate) struct LatticeOptions {
+pub struct LatticeOptions {
     #[command(flatten)]
     flavour: FlavourOptions,
     #[command(flatten)]
@@ -108,12 +108,12 @@ pub(crate) struct LatticeOptions {
 
 impl LatticeOptions {
     /// Returns the flavour of signatures.
-    pub(crate) fn flavour(&self) -> Flavour {
+    pub fn flavour(&self) -> Flavour {
         self.flavour.flavour()
     }
 
     /// Returns the profile of proofs.
-    pub(crate) fn profile(&self) -> Profile {
+    pub fn profile(&self) -> Profile {
         self.profile.profile()
     }
 
@@ -134,27 +134,27 @@ pub fn flavour_name(flavour: Flavour) -> &'static str {
 }
 
 /// Parses `--flavour`.
-pub(crate) fn flavour(text: &str) -> std::result::Result<Flavour, String> {
+pub fn flavour(text: &str) -> std::result::Result<Flavour, String> {
     let mut flavours = Flavour::ALL.into_iter();
     let found = flavours.find(|flavour| flavour_name(*flavour) == text);
     found.ok_or_else(|| "expected fndsa04, r3 or slot".to_owned())
 }
 
 /// Parses `--profile`.
-pub(crate) fn profile(text: &str) -> std::result::Result<Profile, String> {
+pub fn profile(text: &str) -> std::result::Result<Profile, String> {
     let found = (Profile::ALL.into_iter()).find(|profile| profile.name() == text);
     found.ok_or_else(|| "expected core128, falcon or peer".to_owned())
 }
 
 /// Parses `--degree`.
-pub(crate) fn degree(text: &str) -> std::result::Result<usize, String> {
+pub fn degree(text: &str) -> std::result::Result<usize, String> {
     let mut degrees = DEGREES.into_iter();
     let found = degrees.find(|degree| degree.to_string() == text);
     found.ok_or_else(|| "expected 512 or 1024".to_owned())
 }
 
 /// Parses `--preset` of proofs.
-pub(crate) fn preset(text: &str) -> std::result::Result<Preset, String> {
+pub fn preset(text: &str) -> std::result::Result<Preset, String> {
     let found = (Preset::ALL.into_iter()).find(|preset| preset.name() == text);
     found.ok_or_else(|| "expected fast or small".to_owned())
 }

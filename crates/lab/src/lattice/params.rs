@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 /// Rejects a number of signatures for which no proof exists.
-pub(crate) fn check_number(n: u32) -> anyhow::Result<()> {
+pub fn check_number(n: u32) -> anyhow::Result<()> {
     ensure!(
         (1..=COMMITTEE_MAX).contains(&n),
         "--n {n}: allowed are 1 to {COMMITTEE_MAX}"

@@ -11,7 +11,7 @@ pub(crate) mod presets;
 mod print;
 mod replay;
 mod run;
-pub(crate) mod source;
+pub mod source;
 pub(crate) mod table;
 mod trace;
 mod work;

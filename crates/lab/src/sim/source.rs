@@ -98,7 +98,7 @@ pub(crate) fn shell(word: &str) -> String {
 }
 
 /// Loads the scenario of a file or a preset.
-pub(crate) fn load(name: &str, changes: &[Override]) -> Result<Scenario> {
+pub fn load(name: &str, changes: &[Override]) -> Result<Scenario> {
     let path = Path::new(name);
     let (text, location) = if path.is_file() {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
