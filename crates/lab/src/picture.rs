@@ -9,8 +9,7 @@ mod report;
 pub use report::million;
 pub(crate) use report::{of_compare, of_explore};
 
-use alphorn_sim::report::Picture;
-use alphorn_sim::report::html::{Table, escape};
+use crate::html::{Picture, Table, escape};
 use std::fmt::Write;
 
 /// Width of the picture in its own units, and its margins.

@@ -20,8 +20,9 @@ mod window;
 
 pub(crate) use dial::Dial;
 pub(crate) use loads::{LOAD_BIN_NS, Load, Loads, share};
+pub use parts::BIN_NS;
 pub(crate) use parts::{
-    BIN_NS, Balance, Cut, Direction, Hot, NetConfig, Next, Outgoing, Parcel, Rate, Sent, Tally,
+    Balance, Cut, Direction, Hot, NetConfig, Next, Outgoing, Parcel, Rate, Sent, Tally,
 };
 pub(crate) use queue::PRIORITIES;
 

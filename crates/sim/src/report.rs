@@ -3,24 +3,19 @@
 //! A node that never delivers counts as infinitely late: any quantile that falls on it is absent.
 
 mod csv;
-pub mod html;
 mod load;
 pub mod manifest;
-mod page;
-mod picture;
-pub mod plot;
 pub mod trace;
 mod units;
 
 pub(crate) use load::Frame;
 pub use load::{ALL, ClassLoad, KindSent, Loads, PhaseLoad, Rates};
-pub use page::{Run, run_page};
-pub use picture::{Picture, pictures};
 pub use units::ms;
 
 pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 
-use crate::net::{BIN_NS, Tally};
+pub use crate::net::BIN_NS;
+use crate::net::Tally;
 use crate::role::{Role, Wire};
 use crate::scenario::Expect;
 use crate::world::{Probe, World};
@@ -194,13 +189,13 @@ pub struct Votes {
 }
 
 /// The value not exceeded by `permille` of the sorted values (nearest rank).
-pub(crate) fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
+pub fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied()
 }
 
 /// The same for values in any order; 0 if there are none.
-pub(crate) fn quantile_of(values: impl Iterator<Item = u64>, permille: usize) -> u64 {
+pub fn quantile_of(values: impl Iterator<Item = u64>, permille: usize) -> u64 {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();
     quantile(&values, permille).unwrap_or(0)

@@ -7,7 +7,7 @@
 
 mod merge;
 
-pub use merge::{Merged, Point, Spread, sweep_page, sweep_picture};
+pub use merge::{Merged, Point, Spread};
 
 use crate::scenario::{Override, Scenario, ScenarioError, hex};
 use serde::{Deserialize, Serialize};

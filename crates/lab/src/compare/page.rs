@@ -4,13 +4,12 @@ use super::Row;
 use super::measure::{Case, Times};
 use super::million::{Million, Network};
 use super::tables::{self, Figures, common, forms};
+use crate::html::{Page, Picture, Table};
 use crate::machine::Machine;
 use crate::picture::{Slot, of_compare};
+use crate::plot::{Axis, Bar, Layer, Plot, dots};
 use crate::text;
 use alphorn_scheme::model::FigureKind;
-use alphorn_sim::report::Picture;
-use alphorn_sim::report::html::{Page, Table};
-use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, dots};
 use serde_json::Value;
 
 /// Returns the report as HTML.

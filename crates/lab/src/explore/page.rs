@@ -5,12 +5,11 @@ use super::network::Transport;
 use super::output::{Names, figures, legend, objection};
 use super::point::{Ground, Slot, Topology};
 use super::verdict::{Line, best, is_on_frontier, place, schemes, topologies};
+use crate::html::{Page, Picture, Table};
 use crate::picture::{Slot as DrawnSlot, of_explore};
+use crate::plot::{Axis, Glyph, Layer, Mark, Plot, Shape};
 use crate::text;
 use alphorn_scheme::model::FigureKind;
-use alphorn_sim::report::Picture;
-use alphorn_sim::report::html::{Page, Table};
-use alphorn_sim::report::plot::{Axis, Glyph, Layer, Mark, Plot, Shape};
 use serde_json::Value;
 
 /// Bytes per unit of the plot.

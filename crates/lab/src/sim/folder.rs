@@ -1,11 +1,13 @@
 //! The folder of a run: written whole or not at all, and read back.
 
+use super::page::{Run, run_page};
+use super::pictures::pictures;
 use super::trace::{self, Told};
 use crate::error::Result;
 use crate::input;
 use alphorn_sim::latency::REGIONS;
 use alphorn_sim::report::manifest::Manifest;
-use alphorn_sim::report::{self, Outcome, Run, pictures, run_page};
+use alphorn_sim::report::{self, Outcome};
 use alphorn_sim::scenario::{Latency, Scenario, TEXT_BYTES_MAX};
 use anyhow::{Context, anyhow, bail};
 use sha2::{Digest, Sha256};

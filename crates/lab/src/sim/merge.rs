@@ -2,10 +2,11 @@
 
 use super::folder;
 use super::print::print;
+use super::sweep_page::{sweep_page, sweep_picture};
 use crate::error::{Error, Result};
 use crate::report::{say, write_whole};
 use alphorn_sim::report::manifest::Manifest;
-use alphorn_sim::sweep::{Merged, sweep_page, sweep_picture};
+use alphorn_sim::sweep::Merged;
 use anyhow::{Context, anyhow};
 use std::fs;
 use std::path::{Path, PathBuf};

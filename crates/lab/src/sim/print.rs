@@ -1,8 +1,8 @@
 //! Human-readable tables of runs.
 
+use crate::plot::number;
 use crate::report::{columns, table};
 use alphorn_sim::report::manifest::{ChainFigures, Figures, LOAD_COLUMNS, Manifest, VoteFigures};
-use alphorn_sim::report::plot::number;
 use alphorn_sim::report::{ClassLoad, PhaseLoad, Rates, ms};
 use alphorn_sim::sweep::{Merged, Spread};
 

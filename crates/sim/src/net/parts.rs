@@ -244,7 +244,7 @@ pub(crate) struct Sent {
 }
 
 /// Bin length of the series, in nanoseconds.
-pub(crate) const BIN_NS: u64 = 10_000_000;
+pub const BIN_NS: u64 = 10_000_000;
 
 /// Configuration of a network.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 use super::*;
 
-pub(super) fn outcome(delivered: u64, missing: usize) -> Outcome {
+fn outcome(delivered: u64, missing: usize) -> Outcome {
     let node = |node| NodeRecord {
         node,
         role: "relay",

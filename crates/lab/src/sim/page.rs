@@ -1,28 +1,28 @@
 //! The report page of one run.
 
-use super::html::{Page, Table};
-use super::manifest::{ChainFigures, Figures, LOAD_COLUMNS, Manifest, VoteFigures};
-use super::picture::{pictures, time};
-use super::plot::number;
-use super::{Adversity, Outcome, Rates, ms};
-use crate::scenario::{Protocol, Scenario, Strategy, TraceLevel};
+use super::pictures::{pictures, time};
+use crate::html::{Page, Table};
+use crate::plot::number;
 use alphorn_scheme::model::FigureKind;
+use alphorn_sim::report::manifest::{ChainFigures, Figures, LOAD_COLUMNS, Manifest, VoteFigures};
+use alphorn_sim::report::{Adversity, Outcome, Rates, ms};
+use alphorn_sim::scenario::{Protocol, Scenario, Strategy, TraceLevel};
 
 /// Input of a page.
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// The scenario that was run.
-    pub scenario: &'a Scenario,
+    pub(crate) scenario: &'a Scenario,
     /// The outcome.
-    pub outcome: &'a Outcome,
+    pub(crate) outcome: &'a Outcome,
     /// Where it was run, and how to reproduce it.
-    pub manifest: &'a Manifest,
+    pub(crate) manifest: &'a Manifest,
     /// Text of the scenario.
-    pub text: &'a str,
+    pub(crate) text: &'a str,
 }
 
 /// `report.html` of one run.
-pub fn run_page(run: &Run<'_>) -> String {
+pub(crate) fn run_page(run: &Run<'_>) -> String {
     let Run {
         scenario, outcome, ..
     } = run;
@@ -349,18 +349,42 @@ fn again(page: &mut Page, scenario: &Scenario, manifest: &Manifest) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Votes;
-    use super::super::manifest::Host;
-    use super::super::plot::well_formed;
-    use super::super::tests::outcome;
     use super::*;
+    use crate::plot::well_formed;
+    use alphorn_sim::report::manifest::Host;
+    use alphorn_sim::report::{Bin, NodeRecord, Votes};
+
+    /// 98 deliveries, a millisecond apart, and two that never come.
+    fn outcome() -> Outcome {
+        let node = |node| NodeRecord {
+            node,
+            role: "relay",
+            bytes_up: 300,
+            dup_bytes: 50,
+            ..NodeRecord::default()
+        };
+        let delays_ns = (1..=100).map(|ms| (ms <= 98).then_some(ms * 1_000_000));
+        Outcome {
+            payload_bytes: 100,
+            nodes: (0..100).map(node).collect(),
+            delays_ns: delays_ns.collect(),
+            useful_bytes: 9_900,
+            series: vec![Bin {
+                from_ns: 0,
+                kind: "chunk",
+                msgs: 3,
+                bytes: 9,
+            }],
+            ..Outcome::default()
+        }
+    }
 
     #[test]
     fn a_page_shows_the_run_and_how_to_repeat_it() {
         let text = "name = \"t\"\nschema = 1\n[sim]\nnodes = 100\n[[class]]\nname = \"full\"\nshare_pct = 100\n\
                     down_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n";
         let scenario = Scenario::parse(text, &[]).unwrap();
-        let mut outcome = outcome(98, 2);
+        let mut outcome = outcome();
         let manifest = Manifest {
             command: "alphorn sim run t.toml --seed 1 --set 'a=<b>'".into(),
             holds: true,
@@ -435,7 +459,7 @@ mod tests {
                     share_pct = 100\ndown_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n\
                     [expect]\nt50_ms_max = 400\nt99_ms_max = 400\n[output]\ntrace = \"none\"\n";
         let scenario = Scenario::parse(text, &[]).unwrap();
-        let outcome = outcome(98, 2);
+        let outcome = outcome();
         let failures = outcome.summary().failures(&scenario.expect);
         let manifest = Manifest {
             failures: failures.clone(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 ///
 /// The light colours are also set as attributes. A browser prefers the style sheet, which uses no
 /// variables; a program without style sheet support draws the attributes.
-pub fn sheet(svg: &str) -> String {
+pub(crate) fn sheet(svg: &str) -> String {
     let (head, rest) = svg.split_once("</desc>").unwrap_or((svg, ""));
     let head = head.strip_prefix("<svg ").unwrap_or(head);
     // The style of a page, as far as pictures need it.

@@ -1,50 +1,18 @@
 //! The pictures of one run, for its page and as standalone files.
 
-use super::html::Table;
-use super::plot::{Axis, Bar, Layer, Mark, Plot, bars, number, sheet};
-use super::{NodeRecord, Outcome, ms, quantile, quantile_of};
-use crate::net::BIN_NS;
-use crate::scenario::Scenario;
+use crate::html::{Picture, Table};
+use crate::plot::{Axis, Bar, Layer, Mark, Plot, bars, number};
+use alphorn_sim::report::BIN_NS;
+use alphorn_sim::report::{NodeRecord, Outcome, ms, quantile, quantile_of};
+use alphorn_sim::scenario::Scenario;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Maximum number of bins in the timeline: more would be thinner than a line.
 const BINS_MAX: u64 = 240;
 
-/// A picture with its figures.
-#[derive(Clone, Debug)]
-pub struct Picture {
-    /// Its name, which is also its file name.
-    pub name: &'static str,
-    /// What it shows, in a few words.
-    pub title: String,
-    /// The same in one sentence.
-    pub about: String,
-    /// The picture as an element of a page.
-    pub svg: String,
-    /// Its figures.
-    pub table: Table,
-}
-
-impl Picture {
-    fn of(name: &'static str, plot: &Plot, table: Table) -> Self {
-        Picture {
-            name,
-            title: plot.title.clone(),
-            about: plot.about.clone(),
-            svg: plot.svg(),
-            table,
-        }
-    }
-
-    /// The picture as a standalone file, with its colours for light and dark.
-    pub fn file(&self) -> String {
-        sheet(&self.svg)
-    }
-}
-
 /// The pictures of a run: deliveries over time, bytes by class, duplicates, and traffic over time.
-pub fn pictures(scenario: &Scenario, outcome: &Outcome) -> Vec<Picture> {
+pub(crate) fn pictures(scenario: &Scenario, outcome: &Outcome) -> Vec<Picture> {
     let mut pictures = vec![
         delays(outcome),
         classes(scenario, outcome),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The outline of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// A circle.
     Circle,
     /// A square.
@@ -21,17 +21,17 @@ pub enum Shape {
 
 /// A point of [`super::Layer::Glyphs`].
 #[derive(Clone, Debug)]
-pub struct Glyph {
+pub(crate) struct Glyph {
     /// Horizontal coordinate.
-    pub x: f64,
+    pub(crate) x: f64,
     /// Vertical coordinate.
-    pub y: f64,
+    pub(crate) y: f64,
     /// Tooltip text.
-    pub label: String,
+    pub(crate) label: String,
     /// Its outline.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// Whether it is filled; otherwise only an outline.
-    pub is_filled: bool,
+    pub(crate) is_filled: bool,
 }
 
 impl Shape {

@@ -3,7 +3,7 @@
 //! No plotting library is used: the SVG of plotters has fixed colours and neither classes nor titles, so a page
 //! would have no dark pictures and points no tooltips, and each dash there is a separate line element.
 //!
-//! Elements carry the classes that the style sheet of [`super::html::Page`] colours, for light and dark. In a
+//! Elements carry the classes that the style sheet of [`crate::html::Page`] colours, for light and dark. In a
 //! standalone file ([`sheet`]) they also carry the light colours as attributes, for programs that do not support
 //! style sheets. Lines differ by dashes and points by shapes, so that no reader depends on colours, and every plot
 //! has a title and a description for screen readers.
@@ -13,15 +13,15 @@ mod names;
 mod scale;
 mod sheet;
 
-pub use glyph::{Glyph, Shape};
-pub use scale::{Axis, Scale, number};
-pub use sheet::sheet;
+pub(crate) use glyph::{Glyph, Shape};
+pub(crate) use scale::{Axis, number};
+pub(crate) use sheet::sheet;
 
 /// Line colours after Okabe and Ito, distinguishable with any colour vision, darkened for white paper. Contrast with
 /// the background is at least 3 to 1 for lines and 4.5 to 1 for text.
 pub(super) const STYLE: &str = include_str!("plot.css");
 
-use super::html::escape;
+use crate::html::escape;
 use names::{joined, name_at, stagger};
 use scale::Span;
 use std::fmt::Write;
@@ -45,26 +45,26 @@ const POINTED_MAX: usize = 32;
 
 /// A plot.
 #[derive(Clone, Debug, Default)]
-pub struct Plot {
+pub(crate) struct Plot {
     /// What it shows, in a few words.
-    pub title: String,
+    pub(crate) title: String,
     /// The same for readers who cannot see it, in one sentence with its main figures.
-    pub about: String,
+    pub(crate) about: String,
     /// The horizontal axis.
-    pub x: Axis,
+    pub(crate) x: Axis,
     /// The vertical axis.
-    pub y: Axis,
+    pub(crate) y: Axis,
     /// The layers to draw.
-    pub layers: Vec<Layer>,
+    pub(crate) layers: Vec<Layer>,
     /// Named values on the horizontal axis.
-    pub marks: Vec<Mark>,
+    pub(crate) marks: Vec<Mark>,
     /// Meaning of the point shapes, listed below the names of the layers.
-    pub shapes: Vec<(Shape, String)>,
+    pub(crate) shapes: Vec<(Shape, String)>,
 }
 
 /// A layer of the plot, named in the legend.
 #[derive(Clone, Debug)]
-pub enum Layer {
+pub(crate) enum Layer {
     /// A line through points.
     Line {
         /// Its name.
@@ -97,29 +97,29 @@ pub enum Layer {
 
 /// A named value on the horizontal axis.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// The value.
-    pub at: f64,
+    pub(crate) at: f64,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether it is a bound rather than a result.
-    pub bound: bool,
+    pub(crate) bound: bool,
 }
 
 /// One bar of [`bars`].
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub(crate) struct Bar {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its length.
-    pub value: f64,
+    pub(crate) value: f64,
     /// Minimum and maximum, drawn as a line over the end of the bar.
-    pub range: Option<(f64, f64)>,
+    pub(crate) range: Option<(f64, f64)>,
 }
 
 impl Layer {
     /// Its name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Layer::Line { name, .. }
             | Layer::Steps { name, .. }
@@ -149,12 +149,12 @@ macro_rules! put {
 
 impl Plot {
     /// The plot as an SVG element for embedding in a page.
-    pub fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         self.drawn(false)
     }
 
     /// The same with the title inside the picture, for use where the page does not show it.
-    pub fn titled_svg(&self) -> String {
+    pub(crate) fn titled_svg(&self) -> String {
         self.drawn(true)
     }
 
@@ -393,12 +393,12 @@ fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// Bars from left to right, each on its own row.
-pub fn bars(title: &str, about: &str, unit: &str, bars: &[Bar]) -> String {
+pub(crate) fn bars(title: &str, about: &str, unit: &str, bars: &[Bar]) -> String {
     lines(title, about, &Axis::from_zero(unit), false, bars)
 }
 
 /// The same with a point for each value, on a logarithmic axis.
-pub fn dots(title: &str, about: &str, unit: &str, dots: &[Bar]) -> String {
+pub(crate) fn dots(title: &str, about: &str, unit: &str, dots: &[Bar]) -> String {
     lines(title, about, &Axis::log(unit), true, dots)
 }
 

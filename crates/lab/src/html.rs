@@ -3,27 +3,26 @@
 //! A page has a dozen kinds of elements, each one line of HTML here, and pictures use the same escaping as text.
 //! A template engine would take as many lines.
 
-use super::picture::Picture;
-use super::plot::{self, Plot};
+use crate::plot::{self, Plot};
 use alphorn_scheme::model::FigureKind;
 use std::fmt::Write;
 
 /// A table; the first column contains names.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     /// What it shows.
-    pub caption: String,
+    pub(crate) caption: String,
     /// Names of the columns.
-    pub head: Vec<String>,
+    pub(crate) head: Vec<String>,
     /// The rows, each as long as the head.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
     /// Whether cells contain words, which are left-aligned and may wrap.
-    pub is_words: bool,
+    pub(crate) is_words: bool,
 }
 
 impl Table {
     /// A table without rows.
-    pub fn new(caption: impl Into<String>, head: &[&str]) -> Self {
+    pub(crate) fn new(caption: impl Into<String>, head: &[&str]) -> Self {
         Table {
             caption: caption.into(),
             head: head.iter().map(|&name| name.to_owned()).collect(),
@@ -33,7 +32,7 @@ impl Table {
     }
 
     /// A table of names with their descriptions, without a head.
-    pub fn words(caption: impl Into<String>) -> Self {
+    pub(crate) fn words(caption: impl Into<String>) -> Self {
         Table {
             is_words: true,
             ..Table::new(caption, &[])
@@ -41,7 +40,7 @@ impl Table {
     }
 
     /// Adds a row.
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
@@ -79,16 +78,48 @@ impl Table {
     }
 }
 
+/// A picture with its figures.
+#[derive(Clone, Debug)]
+pub(crate) struct Picture {
+    /// Its name, which is also its file name.
+    pub(crate) name: &'static str,
+    /// What it shows, in a few words.
+    pub(crate) title: String,
+    /// The same in one sentence.
+    pub(crate) about: String,
+    /// The picture as an element of a page.
+    pub(crate) svg: String,
+    /// Its figures.
+    pub(crate) table: Table,
+}
+
+impl Picture {
+    pub(crate) fn of(name: &'static str, plot: &Plot, table: Table) -> Self {
+        Picture {
+            name,
+            title: plot.title.clone(),
+            about: plot.about.clone(),
+            svg: plot.svg(),
+            table,
+        }
+    }
+
+    /// The picture as a standalone file, with its colours for light and dark.
+    pub(crate) fn file(&self) -> String {
+        plot::sheet(&self.svg)
+    }
+}
+
 /// A page under construction.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub(crate) struct Page {
     title: String,
     body: String,
 }
 
 impl Page {
     /// A page with a title and a lead sentence below it.
-    pub fn new(title: &str, lead: &str) -> Self {
+    pub(crate) fn new(title: &str, lead: &str) -> Self {
         let body = format!(
             "<header><h1>{}</h1><p class=\"lead\">{}</p></header>",
             escape(title),
@@ -101,17 +132,17 @@ impl Page {
     }
 
     /// Adds a heading.
-    pub fn heading(&mut self, text: &str) {
+    pub(crate) fn heading(&mut self, text: &str) {
         self.put(format_args!("<h2>{}</h2>", escape(text)));
     }
 
     /// Adds a paragraph.
-    pub fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.put(format_args!("<p>{}</p>", escape(text)));
     }
 
     /// Adds a highlighted line that states whether something holds.
-    pub fn verdict(&mut self, text: &str, holds: bool) {
+    pub(crate) fn verdict(&mut self, text: &str, holds: bool) {
         let class = if holds { "holds" } else { "fails" };
         self.put(format_args!(
             "<p class=\"verdict {class}\">{}</p>",
@@ -120,12 +151,12 @@ impl Page {
     }
 
     /// Adds a highlighted line without a judgement.
-    pub fn note(&mut self, text: &str) {
+    pub(crate) fn note(&mut self, text: &str) {
         self.put(format_args!("<p class=\"verdict\">{}</p>", escape(text)));
     }
 
     /// Adds tiles of main figures: name, value.
-    pub fn tiles(&mut self, tiles: &[(String, String)]) {
+    pub(crate) fn tiles(&mut self, tiles: &[(String, String)]) {
         self.body.push_str("<dl class=\"tiles\">");
         for (name, value) in tiles {
             self.put(format_args!(
@@ -138,24 +169,30 @@ impl Page {
     }
 
     /// Adds a table.
-    pub fn table(&mut self, table: &Table) {
+    pub(crate) fn table(&mut self, table: &Table) {
         self.body.push_str(&table.html());
     }
 
     /// Adds a plot with its title, the kind of its figures, and those figures as a table.
-    pub fn plot(&mut self, plot: &Plot, kind: FigureKind, table: &Table) {
+    pub(crate) fn plot(&mut self, plot: &Plot, kind: FigureKind, table: &Table) {
         let tables = table.html();
         self.framed(&plot.title, &plot.about, &plot.svg(), kind, &tables);
     }
 
     /// The same for a picture that is already drawn.
-    pub fn picture(&mut self, picture: &Picture, kind: FigureKind) {
+    pub(crate) fn picture(&mut self, picture: &Picture, kind: FigureKind) {
         let tables = picture.table.html();
         self.framed(&picture.title, &picture.about, &picture.svg, kind, &tables);
     }
 
     /// Adds pictures of one kind side by side, as many as fit the page width.
-    pub fn pictures(&mut self, title: &str, about: &str, pictures: &[Picture], kind: FigureKind) {
+    pub(crate) fn pictures(
+        &mut self,
+        title: &str,
+        about: &str,
+        pictures: &[Picture],
+        kind: FigureKind,
+    ) {
         let drawn: String = pictures
             .iter()
             .map(|picture| picture.svg.as_str())
@@ -179,7 +216,7 @@ impl Page {
     }
 
     /// Adds a verbatim text, collapsed.
-    pub fn source(&mut self, title: &str, text: &str) {
+    pub(crate) fn source(&mut self, title: &str, text: &str) {
         self.put(format_args!(
             "<details class=\"source\"><summary>{}</summary><pre>{}</pre></details>",
             escape(title),
@@ -188,7 +225,7 @@ impl Page {
     }
 
     /// Returns the page.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
@@ -207,7 +244,7 @@ impl Page {
 }
 
 /// Escapes text so that it cannot be interpreted as markup.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -229,8 +266,8 @@ const STYLE: &str = include_str!("style.css");
 
 #[cfg(test)]
 mod tests {
-    use super::super::plot::well_formed;
     use super::*;
+    use crate::plot::well_formed;
 
     #[test]
     fn a_page_is_well_formed_and_needs_no_network() {

@@ -2,7 +2,7 @@
 
 /// How values map to positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Equal steps are equal differences.
     #[default]
     Linear,
@@ -12,18 +12,18 @@ pub enum Scale {
 
 /// An axis of a plot.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// Label with the unit.
-    pub label: String,
+    pub(crate) label: String,
     /// How values map to positions.
-    pub scale: Scale,
+    pub(crate) scale: Scale,
     /// Values that the axis must include, in addition to the data.
-    pub include: Vec<f64>,
+    pub(crate) include: Vec<f64>,
 }
 
 impl Axis {
     /// A linear axis that starts at zero.
-    pub fn from_zero(label: impl Into<String>) -> Self {
+    pub(crate) fn from_zero(label: impl Into<String>) -> Self {
         Axis {
             label: label.into(),
             scale: Scale::Linear,
@@ -32,7 +32,7 @@ impl Axis {
     }
 
     /// A logarithmic axis.
-    pub fn log(label: impl Into<String>) -> Self {
+    pub(crate) fn log(label: impl Into<String>) -> Self {
         Axis {
             label: label.into(),
             scale: Scale::Log,
@@ -157,7 +157,7 @@ fn step(width: f64) -> f64 {
 }
 
 /// A number in readable form: three significant digits or all before the point, in groups of three.
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-3) {
         return format!("{value:.1e}");
