@@ -47,6 +47,21 @@ const ROOMS: &[Room] = &[
             "xmss",
         ],
     ),
+    // For programs that serve proofs by themselves; `alphorn worker` is one.
+    room(
+        "service",
+        5,
+        &[
+            "dashboard",
+            "node",
+            "worker",
+            "xmss",
+            "stark",
+            "scheme",
+            "types",
+            "exec",
+        ],
+    ),
     room(
         "lab",
         5,
@@ -112,7 +127,10 @@ const HOMES: &[(&str, &[&str])] = &[
     ("pyo3", &["python"]),
     ("redb", &["node"]),
     ("reed-solomon*", &["rlnc", "bench"]),
-    ("tokio*", &["bench", "cli", "dashboard", "net", "node"]),
+    (
+        "tokio*",
+        &["bench", "cli", "dashboard", "net", "node", "service"],
+    ),
 ];
 
 /// Names of crates that say where code lies instead of what it does.

@@ -1,7 +1,7 @@
 //! What all requests share: authentication, bodies and their formats, errors.
 
-use super::book::Problem;
-use super::service::Service;
+use crate::book::Problem;
+use crate::service::Service;
 use alphorn_dashboard::ClientAddress;
 use alphorn_node::api::{bears, problem};
 use axum::body::{Body, Bytes, to_bytes};
@@ -20,16 +20,16 @@ const MESSAGE_BYTES_MAX: usize = 1 << 10;
 
 /// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     Json,
     Ssz,
 }
 
 /// The client, by the name of its token or by its address.
-pub(super) struct Who(pub(super) String);
+pub(crate) struct Who(pub(crate) String);
 
 /// An error response.
-pub(super) struct Refused(Box<Response>);
+pub(crate) struct Refused(Box<Response>);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
@@ -55,11 +55,11 @@ impl From<Problem> for Refused {
     }
 }
 
-pub(super) fn bad(why: impl Into<String>) -> Refused {
+pub(crate) fn bad(why: impl Into<String>) -> Refused {
     (StatusCode::BAD_REQUEST, why.into()).into()
 }
 
-pub(super) fn missing(what: &str) -> Refused {
+pub(crate) fn missing(what: &str) -> Refused {
     (StatusCode::NOT_FOUND, format!("there is no {what}")).into()
 }
 
@@ -91,7 +91,7 @@ impl FromRequestParts<Arc<Service>> for Who {
 }
 
 /// The last part of a path, if it is a name.
-pub(super) struct Name(pub(super) String);
+pub(crate) struct Name(pub(crate) String);
 
 impl FromRequestParts<Arc<Service>> for Name {
     type Rejection = Refused;
@@ -107,7 +107,7 @@ impl FromRequestParts<Arc<Service>> for Name {
 }
 
 /// Returns the format of a body, and its bytes while there is room for them.
-pub(super) async fn body(
+pub(crate) async fn body(
     service: &Service,
     who: &str,
     headers: &HeaderMap,
@@ -138,7 +138,7 @@ pub(super) async fn body(
 
 /// Runs work of some milliseconds or more off the serving thread, as many at a time as there are
 /// `decoders`. If its client hangs up, the work continues and keeps its slot.
-pub(super) async fn aside<T: Send + 'static>(
+pub(crate) async fn aside<T: Send + 'static>(
     decoders: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
@@ -155,7 +155,7 @@ pub(super) async fn aside<T: Send + 'static>(
     })
 }
 
-pub(super) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
+pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
     let query = query.map_err(|error| bad(error.body_text()))?;
     Ok(query.0)
 }

@@ -4,11 +4,12 @@
 //! registries, waiting inputs, bodies in flight, kept results. The number of clients is bounded; an
 //! idle client is evicted for a new one.
 
-use super::job::{Kind, Output};
-use super::record::{Events, Record, Snapshot, State, ending};
-use super::registry::{Digest, Registry};
+use crate::job::{Kind, Output};
+use crate::record::{Events, Record, Snapshot, State, ending};
+use crate::registry::{Digest, Registry};
 use alphorn_scheme::{Class, JobId, SessionId};
 use alphorn_worker::{Finished, Running};
+use alphorn_xmss::COMMITTEE_MAX;
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -22,24 +23,39 @@ const KIB: usize = 1 << 10;
 
 /// The share of a client, and the maximum number of clients.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) clients_max: usize,
+pub struct Limits {
+    /// Clients at a time.
+    pub clients_max: usize,
     /// Jobs that are waiting or running.
-    pub(super) jobs_max: usize,
+    pub jobs_max: usize,
     /// Bytes of a body, of bodies in flight, and of the inputs of waiting or running jobs.
-    pub(super) body_bytes_max: usize,
+    pub body_bytes_max: usize,
     /// Keys of its registries.
-    pub(super) registry_keys_max: usize,
+    pub registry_keys_max: usize,
     /// Finished jobs that are remembered.
-    pub(super) ended_max: usize,
+    pub ended_max: usize,
     /// Bytes of their results: proofs and verdicts.
-    pub(super) result_bytes_max: usize,
+    pub result_bytes_max: usize,
     /// How long they are remembered.
-    pub(super) keep: Duration,
+    pub keep: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            clients_max: 8,
+            jobs_max: 64,
+            body_bytes_max: 96 << 20,
+            registry_keys_max: 4 * COMMITTEE_MAX as usize,
+            ended_max: 256,
+            result_bytes_max: 64 << 20,
+            keep: Duration::from_secs(600),
+        }
+    }
 }
 
 /// Why a request is rejected: the status of the answer, and the reason.
-pub(super) type Problem = (StatusCode, String);
+pub(crate) type Problem = (StatusCode, String);
 
 /// A client: the owner of a token, or an address.
 struct Client {
@@ -58,19 +74,19 @@ struct Client {
 }
 
 /// A client's request, apart from the work itself.
-pub(super) struct Asked {
-    pub(super) client: String,
-    pub(super) name: Option<String>,
-    pub(super) session: Option<String>,
+pub(crate) struct Asked {
+    pub(crate) client: String,
+    pub(crate) name: Option<String>,
+    pub(crate) session: Option<String>,
     /// SHA-256 of the request.
-    pub(super) digest: Digest,
-    pub(super) bytes: usize,
-    pub(super) kind: Kind,
-    pub(super) inputs: usize,
+    pub(crate) digest: Digest,
+    pub(crate) bytes: usize,
+    pub(crate) kind: Kind,
+    pub(crate) inputs: usize,
 }
 
 /// Everything that is remembered.
-pub(super) struct Book {
+pub(crate) struct Book {
     limits: Limits,
     /// Distinguishes this process's job names from those of an earlier or later process.
     instance: u64,
@@ -80,13 +96,13 @@ pub(super) struct Book {
     by_job: BTreeMap<JobId, u64>,
     next: u64,
     /// Number of finished jobs by kind and outcome.
-    pub(super) ended: BTreeMap<(&'static str, &'static str), u64>,
+    pub(crate) ended: BTreeMap<(&'static str, &'static str), u64>,
     /// Set when no more jobs are accepted.
-    pub(super) closing: bool,
+    pub(crate) closing: bool,
 }
 
 impl Book {
-    pub(super) fn new(limits: Limits, instance: u64) -> Book {
+    pub(crate) fn new(limits: Limits, instance: u64) -> Book {
         Book {
             limits,
             instance,
@@ -145,7 +161,7 @@ impl Book {
     }
 
     /// Reserves room for a body of this many bytes while it is received and decoded.
-    pub(super) fn upload(
+    pub(crate) fn upload(
         &mut self,
         client: &str,
         bytes: usize,
@@ -163,7 +179,7 @@ impl Book {
     }
 
     /// Keeps a registry, evicting the client's least recently used ones. Returns whether it is new.
-    pub(super) fn keep_registry(
+    pub(crate) fn keep_registry(
         &mut self,
         client: &str,
         registry: Arc<Registry>,
@@ -190,7 +206,7 @@ impl Book {
     }
 
     /// Returns a registry of a client.
-    pub(super) fn registry(
+    pub(crate) fn registry(
         &mut self,
         client: &str,
         digest: &Digest,
@@ -204,7 +220,7 @@ impl Book {
     }
 
     /// Returns the registries of a client.
-    pub(super) fn registries(&self, client: &str) -> Vec<Arc<Registry>> {
+    pub(crate) fn registries(&self, client: &str) -> Vec<Arc<Registry>> {
         let client = self.clients.get(client);
         let all = client.map(|client| client.registries.values());
         let all = all.into_iter().flatten();
@@ -212,13 +228,13 @@ impl Book {
     }
 
     /// Forgets a registry; jobs in progress keep it.
-    pub(super) fn forget_registry(&mut self, client: &str, digest: &Digest) -> bool {
+    pub(crate) fn forget_registry(&mut self, client: &str, digest: &Digest) -> bool {
         let client = self.clients.get_mut(client);
         client.is_some_and(|client| client.registries.remove(digest).is_some())
     }
 
     /// Returns the job that a client already has under this name, if it is the same job.
-    pub(super) fn named(&self, asked: &Asked) -> Result<Option<u64>, Problem> {
+    pub(crate) fn named(&self, asked: &Asked) -> Result<Option<u64>, Problem> {
         let Some(name) = &asked.name else {
             return Ok(None);
         };
@@ -235,7 +251,7 @@ impl Book {
     }
 
     /// Checks whether a client may submit one more job; returns the number of the job and of the client.
-    pub(super) fn admit(&mut self, asked: &Asked, now: Instant) -> Result<(u64, u32), Problem> {
+    pub(crate) fn admit(&mut self, asked: &Asked, now: Instant) -> Result<(u64, u32), Problem> {
         let limits = self.limits;
         let number = self.next;
         let client = self.client(&asked.client, now)?;
@@ -254,7 +270,7 @@ impl Book {
     }
 
     /// Remembers a job that was accepted under the number of [`Book::admit`].
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         asked: Asked,
         job: JobId,
@@ -291,7 +307,7 @@ impl Book {
 
     /// Returns a job of a client by the name that the service gave it, and marks the client as recently
     /// used.
-    pub(super) fn find(&mut self, client: &str, id: &str, now: Instant) -> Option<&Record> {
+    pub(crate) fn find(&mut self, client: &str, id: &str, now: Instant) -> Option<&Record> {
         let (instance, number) = id.split_once('-')?;
         if u64::from_str_radix(instance, 16) != Ok(self.instance) {
             return None;
@@ -307,40 +323,40 @@ impl Book {
     }
 
     /// Returns the job with a number.
-    pub(super) fn get(&self, number: u64) -> Option<&Record> {
+    pub(crate) fn get(&self, number: u64) -> Option<&Record> {
         self.records.get(&number)
     }
 
     /// Returns the state of a job.
-    pub(super) fn snapshot(&self, record: &Record, now: Instant) -> Snapshot {
+    pub(crate) fn snapshot(&self, record: &Record, now: Instant) -> Snapshot {
         record.snapshot(self.instance, now)
     }
 
     /// Returns the states of a client's jobs without lists: those of hundreds of jobs have millions of
     /// values.
-    pub(super) fn facts(&self, client: &str, now: Instant) -> Vec<Map<String, Value>> {
+    pub(crate) fn facts(&self, client: &str, now: Instant) -> Vec<Map<String, Value>> {
         let own = self.of_client(client);
         own.map(|record| record.facts(self.instance, now)).collect()
     }
 
     /// Returns the jobs of a client.
-    pub(super) fn of_client<'a>(&'a self, client: &'a str) -> impl Iterator<Item = &'a Record> {
+    pub(crate) fn of_client<'a>(&'a self, client: &'a str) -> impl Iterator<Item = &'a Record> {
         let all = self.records.values();
         all.filter(move |record| record.client == client)
     }
 
     /// Returns the number of waiting or running jobs.
-    pub(super) fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.by_job.len()
     }
 
     /// Returns the number of clients remembered.
-    pub(super) fn clients(&self) -> usize {
+    pub(crate) fn clients(&self) -> usize {
         self.clients.len()
     }
 
     /// Records which jobs are running.
-    pub(super) fn progress(&mut self, running: &[Running], now: Instant) {
+    pub(crate) fn progress(&mut self, running: &[Running], now: Instant) {
         for one in running {
             let record = self.by_job.get(&one.job);
             let Some(record) = record.and_then(|number| self.records.get_mut(number)) else {
@@ -357,7 +373,7 @@ impl Book {
     }
 
     /// Records the end of a job.
-    pub(super) fn end(&mut self, finished: Finished<Output>, now: Instant) {
+    pub(crate) fn end(&mut self, finished: Finished<Output>, now: Instant) {
         let number = self.by_job.remove(&finished.job);
         let Some(record) = number.and_then(|number| self.records.get_mut(&number)) else {
             return;
@@ -408,7 +424,7 @@ impl Book {
     }
 
     /// Forgets what is too old.
-    pub(super) fn sweep(&mut self, now: Instant) {
+    pub(crate) fn sweep(&mut self, now: Instant) {
         let names: Vec<String> = self.clients.keys().cloned().collect();
         for name in names {
             self.forget_ended(&name, now);
@@ -416,7 +432,7 @@ impl Book {
     }
 
     /// Forgets a finished job.
-    pub(super) fn forget(&mut self, number: u64) {
+    pub(crate) fn forget(&mut self, number: u64) {
         let Some(record) = self.records.remove(&number) else {
             return;
         };
@@ -433,12 +449,12 @@ fn too_many(why: String) -> Problem {
 }
 
 /// Parses a priority by its name in requests.
-pub(super) fn priority(name: &str) -> Option<Class> {
+pub(crate) fn priority(name: &str) -> Option<Class> {
     Class::ALL.into_iter().find(|class| class.name() == name)
 }
 
 /// Returns the digest that identifies a job: its kind, its schedule, and its body.
-pub(super) fn digest_of(kind: Kind, body: &[u8], schedule: &str) -> Digest {
+pub(crate) fn digest_of(kind: Kind, body: &[u8], schedule: &str) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update(kind.name());
     hasher.update([0]);

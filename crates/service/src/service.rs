@@ -1,15 +1,20 @@
 //! The service behind the HTTP paths: accepts jobs, runs them on a worker, and records their ends.
 
-use super::book::{Asked, Book, Limits, Problem, digest_of, priority};
-use super::job::{Env, Job};
+use crate::book::{Asked, Book, Limits, Problem, digest_of, priority};
+use crate::job::{Env, Job};
+use crate::registry::make_circuits;
+use crate::tokens::{Tokens, check_name};
 use alphorn_dashboard::{CLIENTS_MAX, Clients};
 use alphorn_exec::Backend;
 use alphorn_scheme::{Class, Group, SessionId};
 use alphorn_types::{Slot, Time};
-use alphorn_worker::{Refused, Request, SubmitError, Worker, WorkerConfig, steady_time};
+use alphorn_worker::{
+    Refused, Request, Status, SubmitError, Worker, WorkerConfig, serve_child, steady_time,
+};
 use alphorn_xmss::Set;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,25 +31,23 @@ const SOFT_MS: u64 = 60_000;
 /// Default and maximum hard deadline, after which a job's result is useless.
 const HARD_MS: u64 = 600_000;
 /// Longest time that an answer waits for the end of a job; connections have half a minute.
-pub(super) const WAIT_MS_MAX: u64 = 20_000;
-/// Maximum length of the name of a job or session, in characters.
-const NAME_MAX: usize = 64;
+pub(crate) const WAIT_MS_MAX: u64 = 20_000;
 
 /// How a job is to be scheduled: the query of its request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     priority: Option<String>,
     soft_ms: Option<u64>,
     hard_ms: Option<u64>,
     session: Option<String>,
     name: Option<String>,
     #[serde(default)]
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
     #[serde(default)]
-    pub(super) wait_ms: u64,
+    pub(crate) wait_ms: u64,
     #[serde(default)]
-    pub(super) kept: usize,
+    pub(crate) kept: usize,
 }
 
 /// A validated schedule.
@@ -88,7 +91,7 @@ impl Schedule {
     }
 
     /// Builds a request: the client, the job, and its digest.
-    pub(super) fn asked(&self, client: &str, job: &Job, body: &[u8]) -> Asked {
+    pub(crate) fn asked(&self, client: &str, job: &Job, body: &[u8]) -> Asked {
         Asked {
             client: client.to_owned(),
             name: self.name.clone(),
@@ -101,46 +104,49 @@ impl Schedule {
     }
 }
 
-/// Rejects a name that is empty, too long, or has invalid characters.
-pub(super) fn check_name(what: &str, name: &str) -> Result<(), String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    match (1..=NAME_MAX).contains(&name.len()) && name.chars().all(fits) {
-        true => Ok(()),
-        false => Err(format!(
-            "{what} is {name:?}, must be 1 to {NAME_MAX} letters, digits, dots, dashes or underlines"
-        )),
-    }
-}
-
-/// The authorised clients: anyone, by address, or the holder of a token, by its name.
-#[derive(Clone, Debug)]
-pub(super) struct Tokens(pub(super) Vec<(String, String)>);
-
-/// The service.
-pub(super) struct Service {
+/// A service, with its lanes and the state of its clients.
+pub struct Service {
     worker: Worker<Job>,
     /// The worker's clock, in which its deadlines are given.
     time: Box<dyn Fn() -> Time + Send + Sync>,
     book: Mutex<Book>,
-    pub(super) tokens: Tokens,
-    pub(super) sets: Vec<Set>,
-    pub(super) backend: Backend,
-    pub(super) limits: Limits,
-    pub(super) instance: u64,
-    pub(super) decoders: Arc<Semaphore>,
+    pub(crate) tokens: Tokens,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) backend: Backend,
+    pub(crate) limits: Limits,
+    pub(crate) instance: u64,
+    pub(crate) commit: &'static str,
+    pub(crate) decoders: Arc<Semaphore>,
     /// The connection slots of event readers.
-    pub(super) readers: Clients,
-    pub(super) begin: Instant,
+    pub(crate) readers: Clients,
+    pub(crate) begin: Instant,
 }
 
 /// The components of a service.
-pub(super) struct Parts {
-    pub(super) lanes: WorkerConfig,
-    pub(super) tokens: Tokens,
-    pub(super) sets: Vec<Set>,
-    pub(super) backend: Backend,
-    pub(super) limits: Limits,
-    pub(super) instance: u64,
+pub struct Parts {
+    /// Its lanes.
+    pub lanes: WorkerConfig,
+    /// Its clients.
+    pub tokens: Tokens,
+    /// The parameter sets that it serves.
+    pub sets: Vec<Set>,
+    /// The instruction set of its kernels.
+    pub backend: Backend,
+    /// The bounds of each client.
+    pub limits: Limits,
+    /// A random number by which clients notice that it was started anew.
+    pub instance: u64,
+    /// The commit of the program, which `/worker/v1/about` states.
+    pub commit: &'static str,
+}
+
+/// Serves jobs as the process of a prove lane, until its worker ends it. Circuits are built in the meantime: its first
+/// job may need none, and one that does waits for them.
+pub fn serve_lane(backend: Backend, sets: Vec<Set>) -> ExitCode {
+    serve_child::<Job>(|_| {
+        std::thread::spawn(move || make_circuits(&sets));
+        Ok(Env::new(backend))
+    })
 }
 
 impl Service {
@@ -148,7 +154,7 @@ impl Service {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(super) fn start(mut parts: Parts) -> std::io::Result<Arc<Service>> {
+    pub fn start(mut parts: Parts) -> std::io::Result<Arc<Service>> {
         let limits = parts.limits;
         let plan = &mut parts.lanes.plan;
         // Each client has its share of the queue, so no client's job evicts another's.
@@ -173,6 +179,7 @@ impl Service {
             backend: parts.backend,
             limits,
             instance: parts.instance,
+            commit: parts.commit,
             decoders: Arc::new(Semaphore::new(DECODERS)),
             readers: Clients::new(),
             begin: Instant::now(),
@@ -183,16 +190,16 @@ impl Service {
         Ok(service)
     }
 
-    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn worker(&self) -> &Worker<Job> {
+    pub(crate) fn worker(&self) -> &Worker<Job> {
         &self.worker
     }
 
     /// Returns the number of event streams that a client may have open: its share of the slots.
-    pub(super) fn readers_max(&self) -> usize {
+    pub(crate) fn readers_max(&self) -> usize {
         (CLIENTS_MAX / self.limits.clients_max).max(1)
     }
 
@@ -217,7 +224,7 @@ impl Service {
     }
 
     /// Accepts a job; returns its number, and whether it is new.
-    pub(super) fn submit(
+    pub(crate) fn submit(
         &self,
         asked: Asked,
         schedule: &Schedule,
@@ -264,7 +271,7 @@ impl Service {
     }
 
     /// Waits until a job has ended, for at most this long; false if it has not.
-    pub(super) async fn wait(&self, number: u64, wait_ms: u64) -> bool {
+    pub(crate) async fn wait(&self, number: u64, wait_ms: u64) -> bool {
         let over = self
             .book()
             .get(number)
@@ -277,8 +284,18 @@ impl Service {
         ended.is_ok()
     }
 
+    /// The number of jobs that are waiting or running.
+    pub fn live(&self) -> usize {
+        self.book().live()
+    }
+
+    /// The state of its lanes.
+    pub fn status(&self) -> Status {
+        self.worker.status()
+    }
+
     /// Stops accepting jobs, waits at most `grace` for existing ones, and ends the rest.
-    pub(super) async fn close(&self, grace: Duration) {
+    pub async fn close(&self, grace: Duration) {
         self.book().closing = true;
         let until = Instant::now() + grace;
         while self.book().live() > 0 && Instant::now() < until {

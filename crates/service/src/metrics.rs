@@ -1,7 +1,7 @@
 //! Metrics that the service exports to Prometheus.
 
-use super::ask::Who;
-use super::service::Service;
+use crate::ask::Who;
+use crate::service::Service;
 use alphorn_node::api::problem;
 use alphorn_node::telemetry::{CONTENT_TYPE, Page, labels};
 use alphorn_worker::Status;
@@ -10,7 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-pub(super) async fn metrics(State(service): State<Arc<Service>>, Who(_): Who) -> Response {
+pub(crate) async fn metrics(State(service): State<Arc<Service>>, Who(_): Who) -> Response {
     let status = service.worker().status();
     let (ended, clients, live) = {
         let book = service.book();

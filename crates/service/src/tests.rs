@@ -1,11 +1,11 @@
 //! Bodies, jobs and shares, without a socket.
 
-use super::book::{Asked, Book, Limits, digest_of};
-use super::job::{About, Entry, Env, Job, Kind, Output, Votes, Work};
-use super::json as texts;
-use super::parsed;
-use super::registry::{Digest, Registry};
-use super::ssz;
+use crate::book::{Asked, Book, Limits, digest_of};
+use crate::job::{About, Entry, Env, Job, Kind, Output, Votes, Work};
+use crate::json as texts;
+use crate::registry::{Digest, Registry};
+use crate::ssz;
+use crate::tokens::Tokens;
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{
     Ctx, Group, JobId, MemoryWatermark, Outcome, Role, SessionId, SignItem, Task, TaskError,
@@ -296,7 +296,7 @@ fn edited_bodies_are_answered_or_refused() {
 /// A body or the name of a registry changes only together with its line in `conformance.toml`.
 #[test]
 fn bodies_and_names_are_the_pinned_ones() {
-    let pinned = include_str!("../../../../conformance.toml");
+    let pinned = include_str!("../../../conformance.toml");
     let kinds = works().into_iter().map(|work| {
         let body = ssz::encode(&work);
         (Job { work, cut: false }.kind().name(), body)
@@ -718,7 +718,7 @@ fn results_are_kept_for_a_while_and_within_their_bounds() {
 #[test]
 fn a_file_of_tokens_is_read_as_it_is_documented() {
     let token = "t".repeat(32);
-    let names = |text: &str| parsed(text).map(|tokens| tokens.0.len()).ok();
+    let names = |text: &str| Tokens::parse(text).map(|tokens| tokens.0.len()).ok();
     assert_eq!(names(&format!("a {token}\n\n  b\t{token}x  \n")), Some(2));
     for wrong in [
         String::new(),

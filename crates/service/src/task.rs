@@ -1,8 +1,8 @@
 //! Jobs as tasks of a worker.
 
-use super::job::{About, ENTRIES_MAX, Entries, Env, Job, Kind, Output, Work};
-use super::registry::{Digest, Registry, proofs};
-use super::ssz;
+use crate::job::{About, ENTRIES_MAX, Entries, Env, Job, Kind, Output, Work};
+use crate::registry::{Digest, Registry, proofs};
+use crate::ssz;
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::{Ctx, Features, Op, Scheme, Task, TaskError};
 use alphorn_types::{DecodeError, Reader, Writer};

@@ -29,8 +29,8 @@
 //! A signature is serialised as in the lean specification, with a length fixed by its set, so a list of
 //! signatures has no offsets. A bitlist may be shorter than its registry: missing members did not sign.
 
-use super::job::{About, ENTRIES_MAX, Entry, Kind, Votes, Work};
-use super::registry::{Digest, Registry};
+use crate::job::{About, ENTRIES_MAX, Entry, Kind, Votes, Work};
+use crate::registry::{Digest, Registry};
 use alphorn_node::telemetry::bitlist;
 use alphorn_types::{Bitfield, Reader, Writer};
 use alphorn_xmss::EVIDENCE_BYTES_MAX;
@@ -38,7 +38,7 @@ use axum::body::Bytes;
 use std::sync::Arc;
 
 /// Finds a registry by its digest.
-pub(super) type Lookup<'a> = &'a dyn Fn(&Digest) -> Option<Arc<Registry>>;
+pub(crate) type Lookup<'a> = &'a dyn Fn(&Digest) -> Option<Arc<Registry>>;
 
 /// Bytes of registry, slot and message.
 const ABOUT_BYTES: usize = 32 + 8 + 32;
@@ -49,7 +49,7 @@ const OFFSET_BYTES: usize = 4;
 ///
 /// # Errors
 /// What is wrong with it, with the value and its bound.
-pub(super) fn decode(
+pub(crate) fn decode(
     kind: Kind,
     body: &Bytes,
     kept: usize,
@@ -73,7 +73,7 @@ pub(super) fn decode(
 }
 
 /// Builds a merge of proofs over one message.
-pub(super) fn merged(entries: Vec<Entry>) -> Result<Work, String> {
+pub(crate) fn merged(entries: Vec<Entry>) -> Result<Work, String> {
     let of = |entry: &Entry| {
         let About {
             registry,
@@ -92,7 +92,7 @@ pub(super) fn merged(entries: Vec<Entry>) -> Result<Work, String> {
 }
 
 /// Builds a split that keeps an existing entry.
-pub(super) fn split(entries: Vec<Entry>, proof: Bytes, kept: usize) -> Result<Work, String> {
+pub(crate) fn split(entries: Vec<Entry>, proof: Bytes, kept: usize) -> Result<Work, String> {
     match entries.len() {
         count if kept < count => Ok(Work::Split {
             entries,
@@ -104,7 +104,7 @@ pub(super) fn split(entries: Vec<Entry>, proof: Bytes, kept: usize) -> Result<Wo
 }
 
 /// Builds votes with as many signatures as signers.
-pub(super) fn voted(
+pub(crate) fn voted(
     about: About,
     participants: Bitfield,
     signatures: Bytes,
@@ -129,7 +129,7 @@ pub(super) fn voted(
 }
 
 /// Builds the statement that was signed, once its registry is found.
-pub(super) fn about(
+pub(crate) fn about(
     digest: &Digest,
     slot: u64,
     message: [u8; 32],
@@ -154,7 +154,7 @@ pub(super) fn about(
 }
 
 /// Returns the number of entries, if a job accepts that many.
-pub(super) fn counted(count: usize) -> Result<usize, String> {
+pub(crate) fn counted(count: usize) -> Result<usize, String> {
     match count {
         1..=ENTRIES_MAX => Ok(count),
         _ => Err(format!("{count} entries, must be 1 to {ENTRIES_MAX}")),
@@ -285,7 +285,7 @@ fn bundled(body: &Bytes, lookup: Lookup<'_>) -> Result<(Vec<Entry>, Bytes), Stri
 }
 
 /// Rejects entries of a bundle that have proofs of their own.
-pub(super) fn without_proofs(entries: &[Entry]) -> Result<(), String> {
+pub(crate) fn without_proofs(entries: &[Entry]) -> Result<(), String> {
     match entries.iter().position(|entry| !entry.proof.is_empty()) {
         None => Ok(()),
         Some(i) => Err(format!(
@@ -295,7 +295,7 @@ pub(super) fn without_proofs(entries: &[Entry]) -> Result<(), String> {
 }
 
 /// Checks that a proof is within its size bound.
-pub(super) fn bounded(proof: Bytes) -> Result<Bytes, String> {
+pub(crate) fn bounded(proof: Bytes) -> Result<Bytes, String> {
     match proof.len() {
         0..=EVIDENCE_BYTES_MAX => Ok(proof),
         bytes => Err(format!(
@@ -324,7 +324,7 @@ fn entry(body: &Bytes, bytes: &[u8], lookup: Lookup<'_>) -> Result<Entry, String
 
 /// Encodes the body that requests a work: the inverse of [`decode`], except that bitlists are as long
 /// as their registries.
-pub(super) fn encode(work: &Work) -> Vec<u8> {
+pub(crate) fn encode(work: &Work) -> Vec<u8> {
     let mut w = Writer::new();
     match work {
         Work::Prove(votes) | Work::VerifySignatures(votes) => {

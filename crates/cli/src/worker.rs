@@ -1,44 +1,21 @@
 //! `alphorn worker`: proofs of XMSS signatures for clients in any language, over HTTP.
-//!
-//! | module | content |
-//! |---|---|
-//! | `api`, `ask`, `metrics` | the paths; authentication and request bodies; figures |
-//! | `ssz`, `json` | encodings of request bodies |
-//! | `service`, `book`, `record` | work in progress, and the state kept for each client |
-//! | `job`, `task`, `registry` | the jobs themselves, as tasks of a worker |
-
-mod api;
-mod ask;
-mod book;
-mod job;
-mod json;
-mod metrics;
-mod record;
-mod registry;
-mod service;
-mod ssz;
-mod task;
-#[cfg(test)]
-mod tests;
 
 use crate::calibration;
 use crate::error::{Error, Result};
 use crate::files::input::{Permissions, read_secret};
 use crate::lanes::LaneOptions;
+use crate::machine::commit;
 use crate::node::log::LogOptions;
 use crate::options::{Compute, distinct};
 use crate::report::{Sink, json_target, write_whole};
 use alphorn_exec::Backend;
 use alphorn_node::host_allow_list::{HostAllowList, guard};
 use alphorn_node::http;
-use alphorn_worker::{ChildCommand, serve_child};
+use alphorn_service::{Limits, Parts, Service, Tokens, make_circuits, router, serve_lane};
+use alphorn_worker::ChildCommand;
 use alphorn_xmss::Set;
-use anyhow::{Context, anyhow, ensure};
-use book::Limits;
+use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use job::{Env, Job};
-use service::{Parts, Service, Tokens, check_name};
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,10 +25,6 @@ use tracing::info;
 
 /// Maximum size of a token file in bytes.
 const TOKEN_FILE_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of clients with tokens.
-const TOKENS_MAX: usize = 64;
-/// Minimum length of a token in characters: 128 bits in hexadecimal.
-const TOKEN_LEAST: usize = 32;
 /// How long a connection has until its first answer, to cover a long body and then the wait for a job.
 const FIRST_ANSWER: Duration = Duration::from_secs(60);
 
@@ -120,22 +93,10 @@ pub(crate) struct Args {
     lane: bool,
 }
 
-/// Builds the circuits for merges, so that no merge or verification of one has to wait for them.
-fn make_circuits(sets: &[Set]) {
-    for set in sets {
-        registry::proofs(*set).make_circuits();
-    }
-}
-
-/// Runs the process of a prove lane, started by a worker. Circuits are built in the meantime: its first
-/// job may need none, and one that does waits for them.
+/// Runs the process of a prove lane, started by a worker.
 fn lane(args: &Args) -> Result<()> {
     let backend = args.compute.kernel(&alphorn_stark::KERNELS)?;
-    let sets = args.sets.clone();
-    let code = serve_child::<Job>(|_| {
-        std::thread::spawn(move || make_circuits(&sets));
-        Ok(Env::new(backend))
-    });
+    let code = serve_lane(backend, args.sets.clone());
     match code == ExitCode::SUCCESS {
         true => Ok(()),
         false => Err(Error::Check("the lane ended with an error".into())),
@@ -171,12 +132,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         sets: args.sets.clone(),
         limits: limits(args),
         instance: u64::from_le_bytes(instance),
+        commit: commit(),
     })?;
     let limits = http::Limits {
         first: FIRST_ANSWER,
         ..http::Limits::default()
     };
-    http::serve(listener, guard(api::router(service.clone()), hosts), limits)?;
+    http::serve(listener, guard(router(service.clone()), hosts), limits)?;
     info!("http://{address}/worker/v1");
     let kernels = calibration::of(&alphorn_stark::KERNELS, &args.compute)?;
     info!("{}", calibration::line(&kernels));
@@ -193,13 +155,10 @@ fn serve(args: &Args, service: &Arc<Service>) -> Result<()> {
         .build()?;
     runtime.block_on(async {
         crate::stop::asked(args.exit_on_stdin_eof).await;
-        info!(
-            "no more jobs are taken; {} are under way",
-            service.book().live()
-        );
+        info!("no more jobs are taken; {} are under way", service.live());
         service.close(Duration::from_secs(args.grace)).await;
     });
-    let counts = service.worker().status().counts;
+    let counts = service.status().counts;
     info!(
         "{} jobs taken, {} with a result",
         counts.accepted, counts.done
@@ -212,10 +171,8 @@ fn limits(args: &Args) -> Limits {
         clients_max: args.clients_max.into(),
         jobs_max: args.jobs_max.into(),
         body_bytes_max: (args.body_max as usize) << 20,
-        registry_keys_max: 4 * alphorn_xmss::COMMITTEE_MAX as usize,
-        ended_max: 256,
-        result_bytes_max: 64 << 20,
         keep: Duration::from_secs(args.keep),
+        ..Limits::default()
     }
 }
 
@@ -247,42 +204,12 @@ fn tokens(args: &Args) -> Result<Tokens> {
     let Some(path) = &args.token_file else {
         let ip = args.listen.ip();
         return match ip.is_loopback() {
-            true => Ok(Tokens(Vec::new())),
+            true => Ok(Tokens::anyone()),
             false => Err(anyhow!("--listen {ip}: beyond loopback --token-file is needed").into()),
         };
     };
     let bytes = read_secret(path, TOKEN_FILE_BYTES_MAX, Permissions::Strict)?;
-    let tokens = std::str::from_utf8(&bytes)
-        .context("not UTF-8")
-        .and_then(parsed);
-    Ok(tokens.with_context(|| format!("--token-file {}", path.display()))?)
-}
-
-fn parsed(text: &str) -> anyhow::Result<Tokens> {
-    let mut names = BTreeSet::new();
-    let mut tokens = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        if line.trim().is_empty() {
-            continue;
-        }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [name, token] = words[..] else {
-            return Err(anyhow!("line {number}: must be NAME TOKEN"));
-        };
-        check_name("NAME", name).map_err(|why| anyhow!("line {number}: {why}"))?;
-        let length = token.len();
-        let is_long = length >= TOKEN_LEAST;
-        ensure!(
-            is_long,
-            "line {number}: a token of {length} characters, at least {TOKEN_LEAST}"
-        );
-        ensure!(names.insert(name), "line {number}: {name} twice");
-        tokens.push((name.to_owned(), token.to_owned()));
-    }
-    let count = tokens.len();
-    ensure!(
-        (1..=TOKENS_MAX).contains(&count),
-        "{count} tokens, must be 1 to {TOKENS_MAX}"
-    );
-    Ok(Tokens(tokens))
+    let text = std::str::from_utf8(&bytes).map_err(|_| "not UTF-8".to_owned());
+    let tokens = text.and_then(Tokens::parse);
+    Ok(tokens.map_err(|why| anyhow!("--token-file {}: {why}", path.display()))?)
 }

@@ -1,7 +1,7 @@
 //! A job that is remembered: its state, its events, and both in JSON.
 
-use super::job::{Kind, Output};
-use super::registry::Digest;
+use crate::job::{Kind, Output};
+use crate::registry::Digest;
 use alphorn_dashboard::Live;
 use alphorn_scheme::{Outcome, SessionId};
 use alphorn_types::trace::{Batch, Lines, RingLimits};
@@ -17,34 +17,34 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How a job ended.
-pub(super) struct Ending {
-    pub(super) state: &'static str,
-    pub(super) at: Instant,
+pub(crate) struct Ending {
+    pub(crate) state: &'static str,
+    pub(crate) at: Instant,
     /// A few fields of bounded length.
     facts: Map<String, Value>,
     /// Verdicts, one per input: kept as the text of a JSON object, since its lists take several times
     /// as much memory as values.
     lists: Option<Arc<str>>,
-    pub(super) proof: Option<Bytes>,
+    pub(crate) proof: Option<Bytes>,
 }
 
 impl Ending {
     /// Returns the bytes kept: the proof, and the verdicts both here and in the final event.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let lists = self.lists.as_ref().map_or(0, |lists| lists.len());
         self.proof.as_ref().map_or(0, Bytes::len) + 2 * lists
     }
 }
 
 /// The state of a job at one time, as sent to its client.
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     facts: Map<String, Value>,
     lists: Option<Arc<str>>,
 }
 
 impl Snapshot {
     /// Returns a JSON object. It can be long, so it is not built while the book is locked.
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         let mut text = Value::Object(self.facts).to_string();
         let lists = self.lists.as_deref();
         if let Some(fields) = lists.and_then(|lists| lists.strip_prefix('{')) {
@@ -65,33 +65,33 @@ impl IntoResponse for Snapshot {
 }
 
 /// The state of a job.
-pub(super) enum State {
+pub(crate) enum State {
     Queued,
     Running(Running),
     Ended(Ending),
 }
 
 /// A job that is remembered.
-pub(super) struct Record {
-    pub(super) number: u64,
-    pub(super) client: String,
-    pub(super) kind: Kind,
+pub(crate) struct Record {
+    pub(crate) number: u64,
+    pub(crate) client: String,
+    pub(crate) kind: Kind,
     /// Name chosen by its client.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Digest of the request.
-    pub(super) asked: Digest,
-    pub(super) session: Option<String>,
-    pub(super) cancel: SessionId,
-    pub(super) bytes: usize,
-    pub(super) inputs: usize,
-    pub(super) accepted: Instant,
-    pub(super) state: State,
-    pub(super) events: Arc<Events>,
-    pub(super) over: watch::Sender<bool>,
+    pub(crate) asked: Digest,
+    pub(crate) session: Option<String>,
+    pub(crate) cancel: SessionId,
+    pub(crate) bytes: usize,
+    pub(crate) inputs: usize,
+    pub(crate) accepted: Instant,
+    pub(crate) state: State,
+    pub(crate) events: Arc<Events>,
+    pub(crate) over: watch::Sender<bool>,
 }
 
 /// The lines of a job's event stream; a late reader gets all of them.
-pub(super) struct Events {
+pub(crate) struct Events {
     lines: Mutex<Lines>,
     is_over: AtomicBool,
 }
@@ -131,7 +131,7 @@ const EVENTS: RingLimits = RingLimits {
 };
 
 impl Events {
-    pub(super) fn new(instance: u64) -> Arc<Self> {
+    pub(crate) fn new(instance: u64) -> Arc<Self> {
         Arc::new(Events {
             lines: Mutex::new(Lines::new(instance, EVENTS)),
             is_over: AtomicBool::new(false),
@@ -142,31 +142,31 @@ impl Events {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, kind: &'static str, snapshot: Snapshot, is_high: bool) {
+    pub(crate) fn push(&self, kind: &'static str, snapshot: Snapshot, is_high: bool) {
         self.lines().push(kind, &snapshot.text(), is_high);
     }
 
     /// Appends the last line: no reader needs to wait for more.
-    pub(super) fn end(&self, snapshot: Snapshot) {
+    pub(crate) fn end(&self, snapshot: Snapshot) {
         self.push("ended", snapshot, false);
         self.is_over.store(true, Ordering::Release);
     }
 }
 
 impl Record {
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Ended(_))
     }
 
-    pub(super) fn is_of_session(&self, session: &str) -> bool {
+    pub(crate) fn is_of_session(&self, session: &str) -> bool {
         self.session.as_deref() == Some(session)
     }
 
-    pub(super) fn ending(&self) -> Option<&Ending> {
+    pub(crate) fn ending(&self) -> Option<&Ending> {
         match &self.state {
             State::Ended(ending) => Some(ending),
             State::Queued | State::Running(_) => None,
@@ -174,17 +174,17 @@ impl Record {
     }
 
     /// Returns the proof that it made.
-    pub(super) fn proof(&self) -> Option<&Bytes> {
+    pub(crate) fn proof(&self) -> Option<&Bytes> {
         self.ending().and_then(|ending| ending.proof.as_ref())
     }
 
     /// Returns the bytes kept of its end.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub(crate) fn kept_bytes(&self) -> usize {
         self.ending().map_or(0, Ending::bytes)
     }
 
     /// Returns its whole state.
-    pub(super) fn snapshot(&self, instance: u64, now: Instant) -> Snapshot {
+    pub(crate) fn snapshot(&self, instance: u64, now: Instant) -> Snapshot {
         Snapshot {
             facts: self.facts(instance, now),
             lists: self.ending().and_then(|ending| ending.lists.clone()),
@@ -192,7 +192,7 @@ impl Record {
     }
 
     /// Returns its state without lists of verdicts.
-    pub(super) fn facts(&self, instance: u64, now: Instant) -> Map<String, Value> {
+    pub(crate) fn facts(&self, instance: u64, now: Instant) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
         put("id", json!(format!("{instance:016x}-{}", self.number)));
@@ -227,7 +227,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Returns what is reported of a job's end.
-pub(super) fn ending(finished: Finished<Output>, inputs: usize, now: Instant) -> Ending {
+pub(crate) fn ending(finished: Finished<Output>, inputs: usize, now: Instant) -> Ending {
     let timing = finished.timing;
     let mut facts = Map::new();
     let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);

@@ -13,22 +13,29 @@ const DOMAIN: &[u8] = b"alphorn-registry-1";
 const KNOWN_MAX: usize = 8;
 
 /// The name of a registry.
-pub(super) type Digest = [u8; 32];
+pub(crate) type Digest = [u8; 32];
 
 /// Returns the mergeable proofs of a set.
-pub(super) fn proofs(set: Set) -> Proofs {
+pub(crate) fn proofs(set: Set) -> Proofs {
     Proofs::new(set, Preset::FAST)
+}
+
+/// Builds the circuits for merges in these sets, so that no merge or verification of one has to wait for them.
+pub fn make_circuits(sets: &[Set]) {
+    for set in sets {
+        proofs(*set).make_circuits();
+    }
 }
 
 /// The keys of a committee.
 #[derive(Debug)]
-pub(super) struct Registry {
-    pub(super) digest: Digest,
-    pub(super) set: Set,
+pub(crate) struct Registry {
+    pub(crate) digest: Digest,
+    pub(crate) set: Set,
     /// Distinguishes the registries of an epoch; part of the proved statement.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// The keys, concatenated.
-    pub(super) keys: Bytes,
+    pub(crate) keys: Bytes,
     /// The commitment to the keys, once it is made.
     committed: OnceLock<ProofRegistry>,
 }
@@ -38,7 +45,7 @@ impl Registry {
     ///
     /// # Errors
     /// What is wrong with their number.
-    pub(super) fn new(set: Set, number: u32, keys: Bytes) -> Result<Registry, String> {
+    pub(crate) fn new(set: Set, number: u32, keys: Bytes) -> Result<Registry, String> {
         let (each, bytes) = (set.params().public_key_bytes, keys.len());
         let count = bytes / each;
         if count == 0 || bytes % each != 0 {
@@ -66,12 +73,12 @@ impl Registry {
     }
 
     /// Returns the number of keys.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len() / self.set.params().public_key_bytes
     }
 
     /// Whether the commitment has been made.
-    pub(super) fn is_committed(&self) -> bool {
+    pub(crate) fn is_committed(&self) -> bool {
         self.committed.get().is_some()
     }
 
@@ -79,7 +86,7 @@ impl Registry {
     ///
     /// # Errors
     /// The first invalid key.
-    pub(super) fn committed(&self, exec: Exec<'_>) -> Result<&ProofRegistry, String> {
+    pub(crate) fn committed(&self, exec: Exec<'_>) -> Result<&ProofRegistry, String> {
         if let Some(made) = self.committed.get() {
             return Ok(made);
         }
@@ -99,11 +106,11 @@ impl Registry {
 /// Registries from earlier jobs: a child process receives the keys with each job, but makes the
 /// commitment once.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<Vec<Arc<Registry>>>);
+pub(crate) struct Known(Mutex<Vec<Arc<Registry>>>);
 
 impl Known {
     /// Returns the known registry with this digest, or this one, which is remembered.
-    pub(super) fn same(&self, registry: &Arc<Registry>) -> Arc<Registry> {
+    pub(crate) fn same(&self, registry: &Arc<Registry>) -> Arc<Registry> {
         if registry.is_committed() {
             return registry.clone();
         }

@@ -1,6 +1,6 @@
 //! What the service does: jobs over registries.
 
-use super::registry::{Digest, Known, Registry, proofs};
+use crate::registry::{Digest, Known, Registry, proofs};
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::TaskError;
 use alphorn_scheme::list::TAG_MERGE;
@@ -15,39 +15,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Maximum number of proofs in one job.
-pub(super) const ENTRIES_MAX: usize = 256;
+pub(crate) const ENTRIES_MAX: usize = 256;
 
 /// The signed statement, and the registry whose members signed it.
 #[derive(Clone, Debug)]
-pub(super) struct About {
-    pub(super) registry: Arc<Registry>,
+pub(crate) struct About {
+    pub(crate) registry: Arc<Registry>,
     /// The slot, which is the one-time index of the signatures.
-    pub(super) slot: u32,
-    pub(super) message: [u8; 32],
+    pub(crate) slot: u32,
+    pub(crate) message: [u8; 32],
 }
 
 /// Signatures over one message.
 #[derive(Clone, Debug)]
-pub(super) struct Votes {
-    pub(super) about: About,
+pub(crate) struct Votes {
+    pub(crate) about: About,
     /// The signers, as members of the registry.
-    pub(super) participants: Bitfield,
+    pub(crate) participants: Bitfield,
     /// Their signatures in this order, concatenated.
-    pub(super) signatures: Bytes,
+    pub(crate) signatures: Bytes,
 }
 
 /// A proof with its statement.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) about: About,
-    pub(super) participants: Bitfield,
+pub(crate) struct Entry {
+    pub(crate) about: About,
+    pub(crate) participants: Bitfield,
     /// Empty for an entry of a bundle, which has one proof for all entries.
-    pub(super) proof: Bytes,
+    pub(crate) proof: Bytes,
 }
 
 /// The kinds of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Prove,
     Merge,
     Bundle,
@@ -58,7 +58,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 7] = [
+    pub(crate) const ALL: [Kind; 7] = [
         Kind::Prove,
         Kind::Merge,
         Kind::Bundle,
@@ -69,7 +69,7 @@ impl Kind {
     ];
 
     /// Returns the name in paths.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Prove => "prove",
             Kind::Merge => "merge",
@@ -84,7 +84,7 @@ impl Kind {
 
 /// The requested work.
 #[derive(Clone, Debug)]
-pub(super) enum Work {
+pub(crate) enum Work {
     /// One proof that all of these signed.
     Prove(Votes),
     /// One proof for the union of the signers of several proofs over one message.
@@ -107,15 +107,15 @@ pub(super) enum Work {
 
 /// A job of the service.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
-    pub(super) work: Work,
+pub(crate) struct Job {
+    pub(crate) work: Work,
     /// Whether the first inputs alone are useful if all of them take too long.
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
 }
 
 /// The result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Output {
+pub(crate) enum Output {
     /// The bytes of a proof.
     Proof(Vec<u8>),
     /// For each proof the reason it is rejected, none if it is valid.
@@ -126,15 +126,15 @@ pub(super) enum Output {
 
 /// What jobs need in addition to their inputs.
 #[derive(Debug)]
-pub(super) struct Env {
-    pub(super) backend: Backend,
-    pub(super) known: Known,
+pub(crate) struct Env {
+    pub(crate) backend: Backend,
+    pub(crate) known: Known,
     /// The sets whose circuits are built, one bit each.
     circuits: AtomicU8,
 }
 
 impl Env {
-    pub(super) fn new(backend: Backend) -> Env {
+    pub(crate) fn new(backend: Backend) -> Env {
         Env {
             backend,
             known: Known::default(),
@@ -143,27 +143,27 @@ impl Env {
     }
 
     /// Whether the merge circuits of a set are built in this process.
-    pub(super) fn has_circuits(&self, set: Set) -> bool {
+    pub(crate) fn has_circuits(&self, set: Set) -> bool {
         self.circuits.load(Ordering::Relaxed) >> set as u8 & 1 == 1
     }
 
     /// Records that they are.
-    pub(super) fn note_circuits(&self, set: Set) {
+    pub(crate) fn note_circuits(&self, set: Set) {
         self.circuits.fetch_or(1 << set as u8, Ordering::Relaxed);
     }
 }
 
 impl Votes {
-    pub(super) fn set(&self) -> Set {
+    pub(crate) fn set(&self) -> Set {
         self.about.registry.set
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.participants.count_ones()
     }
 
     /// Returns the signatures of the first `count` signers.
-    pub(super) fn prefix(&self, count: usize) -> Votes {
+    pub(crate) fn prefix(&self, count: usize) -> Votes {
         let mut participants = Bitfield::new(self.participants.len());
         let first = self.participants.iter_ones().take(count);
         first.for_each(|position| participants.set(position));
@@ -176,7 +176,7 @@ impl Votes {
     }
 
     /// Returns the signatures with their positions, or why one cannot be decoded.
-    pub(super) fn decoded(&self) -> Vec<(u32, Result<Signature, String>)> {
+    pub(crate) fn decoded(&self) -> Vec<(u32, Result<Signature, String>)> {
         let each = self.set().params().signature_bytes;
         let signatures = self.signatures.chunks_exact(each);
         let signatures = self.participants.iter_ones().zip(signatures);
@@ -191,7 +191,7 @@ impl Votes {
     }
 
     /// Returns the invalid signatures, by index.
-    pub(super) fn bad(
+    pub(crate) fn bad(
         &self,
         exec: Exec<'_>,
         registry: &ProofRegistry,
@@ -216,7 +216,7 @@ impl Votes {
         bad.collect()
     }
 
-    pub(super) fn prove(
+    pub(crate) fn prove(
         &self,
         exec: Exec<'_>,
         registry: &ProofRegistry,
@@ -277,13 +277,13 @@ impl Entry {
 }
 
 /// Entries with their keys, in the form that proofs take.
-pub(super) struct Entries<'a> {
+pub(crate) struct Entries<'a> {
     entries: &'a [Entry],
     registries: Vec<Arc<Registry>>,
 }
 
 impl<'a> Entries<'a> {
-    pub(super) fn of(env: &Env, entries: &'a [Entry]) -> Entries<'a> {
+    pub(crate) fn of(env: &Env, entries: &'a [Entry]) -> Entries<'a> {
         let registries = entries.iter();
         let registries = registries.map(|entry| env.known.same(&entry.about.registry));
         Entries {
@@ -316,7 +316,7 @@ impl<'a> Entries<'a> {
     }
 
     /// Returns for each entry why its proof is rejected.
-    pub(super) fn refused(&self, exec: Exec<'_>) -> Result<Vec<Option<String>>, TaskError> {
+    pub(crate) fn refused(&self, exec: Exec<'_>) -> Result<Vec<Option<String>>, TaskError> {
         let registries = self.committed(exec)?;
         let inner = match self.entries.len() {
             1 => exec,
@@ -329,7 +329,7 @@ impl<'a> Entries<'a> {
         Ok(refused)
     }
 
-    pub(super) fn merge(&self, exec: Exec<'_>) -> Result<Output, TaskError> {
+    pub(crate) fn merge(&self, exec: Exec<'_>) -> Result<Output, TaskError> {
         let registries = self.committed(exec)?;
         let (Some(first), Some(registry)) = (self.entries.first(), registries.first()) else {
             return Err(failed(&ProveError::Empty));
@@ -344,7 +344,7 @@ impl<'a> Entries<'a> {
         merged.map(Output::Proof).map_err(|error| failed(&error))
     }
 
-    pub(super) fn bundle(&self, exec: Exec<'_>) -> Result<Output, TaskError> {
+    pub(crate) fn bundle(&self, exec: Exec<'_>) -> Result<Output, TaskError> {
         let proofs = self.proofs();
         let mut bare = Vec::with_capacity(self.entries.len());
         for (i, entry) in self.entries.iter().enumerate() {
@@ -363,7 +363,7 @@ impl<'a> Entries<'a> {
         made.map(Output::Proof).map_err(|error| failed(&error))
     }
 
-    pub(super) fn split(
+    pub(crate) fn split(
         &self,
         exec: Exec<'_>,
         proof: &[u8],
@@ -376,7 +376,7 @@ impl<'a> Entries<'a> {
     }
 
     /// Returns why a bundle does not prove exactly these entries; none if it does.
-    pub(super) fn bundle_refused(
+    pub(crate) fn bundle_refused(
         &self,
         exec: Exec<'_>,
         proof: &[u8],
@@ -389,7 +389,7 @@ impl<'a> Entries<'a> {
 }
 
 impl Job {
-    pub(super) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match &self.work {
             Work::Prove(_) => Kind::Prove,
             Work::Merge(_) => Kind::Merge,
@@ -402,7 +402,7 @@ impl Job {
     }
 
     /// Returns the number of signatures or proofs.
-    pub(super) fn inputs(&self) -> usize {
+    pub(crate) fn inputs(&self) -> usize {
         match &self.work {
             Work::Prove(votes) | Work::VerifySignatures(votes) => votes.len(),
             Work::Merge(entries)
@@ -414,14 +414,14 @@ impl Job {
     }
 
     /// Returns the signed statement; the first one if there are several.
-    pub(super) fn about(&self) -> Option<&About> {
+    pub(crate) fn about(&self) -> Option<&About> {
         match &self.work {
             Work::Prove(votes) | Work::VerifySignatures(votes) => Some(&votes.about),
             _ => self.entries().first().map(|entry| &entry.about),
         }
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         match &self.work {
             Work::Prove(_) | Work::VerifySignatures(_) => &[],
             Work::Merge(entries)
@@ -433,7 +433,7 @@ impl Job {
     }
 
     /// Returns its registries, each once.
-    pub(super) fn registries(&self) -> Vec<&Arc<Registry>> {
+    pub(crate) fn registries(&self) -> Vec<&Arc<Registry>> {
         let entries = self.entries().iter().map(|entry| &entry.about.registry);
         let votes = match &self.work {
             Work::Prove(votes) | Work::VerifySignatures(votes) => Some(&votes.about.registry),
@@ -446,7 +446,7 @@ impl Job {
     }
 
     /// Returns the statement of the proof it makes; none for a bundle or a job that makes no proof.
-    pub(super) fn made(&self, proof: &[u8]) -> Option<Entry> {
+    pub(crate) fn made(&self, proof: &[u8]) -> Option<Entry> {
         let (about, participants) = match &self.work {
             Work::Prove(votes) => (&votes.about, votes.participants.clone()),
             Work::Merge(entries) => {

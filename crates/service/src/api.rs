@@ -14,13 +14,14 @@
 //! A body is `application/json` or, in SSZ, `application/octet-stream`. Browsers send neither type without a
 //! preflight request.
 
-use super::ask::{Format, Name, Refused, Who, aside, bad, body, missing, query};
-use super::job::{ENTRIES_MAX, Job, Kind, Work};
-use super::metrics::metrics;
-use super::record::{Record, Snapshot};
-use super::registry::{Digest, Registry, proofs};
-use super::service::{Schedule, Service, check_name};
-use super::{json as texts, ssz};
+use crate::ask::{Format, Name, Refused, Who, aside, bad, body, missing, query};
+use crate::job::{ENTRIES_MAX, Job, Kind, Work};
+use crate::metrics::metrics;
+use crate::record::{Record, Snapshot};
+use crate::registry::{Digest, Registry, proofs};
+use crate::service::{Schedule, Service};
+use crate::tokens::check_name;
+use crate::{json as texts, ssz};
 use alphorn_dashboard::{Wanted, follow};
 use alphorn_exec::Exec;
 use alphorn_node::api::{problem, unknown, wrong_method};
@@ -40,7 +41,7 @@ use std::time::Instant;
 type Shared = State<Arc<Service>>;
 
 /// Returns the router with all paths.
-pub(super) fn router(service: Arc<Service>) -> Router {
+pub fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/worker/v1", get(about))
         .route("/worker/v1/health", get(health))
@@ -84,7 +85,7 @@ async fn about(State(service): Shared, Who(_): Who) -> Json<Value> {
     let sets = service.sets.iter().map(|set| set_json(*set));
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "commit": crate::machine::commit(),
+        "commit": service.commit,
         "instance": format!("{:016x}", service.instance),
         "kernel": service.backend.name(),
         "kinds": Kind::ALL.map(Kind::name),
@@ -311,7 +312,7 @@ async fn job(
     Name(id): Name,
     asked: Result<Query<WaitQuery>, QueryRejection>,
 ) -> Result<Snapshot, Refused> {
-    let wait_ms = query(asked)?.wait_ms.min(super::service::WAIT_MS_MAX);
+    let wait_ms = query(asked)?.wait_ms.min(crate::service::WAIT_MS_MAX);
     let number = of_job(&service, &who, &id, Record::number)?;
     if wait_ms > 0 {
         service.wait(number, wait_ms).await;

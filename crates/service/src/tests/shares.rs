@@ -1,9 +1,9 @@
 //! The effect of a client on the shares of others: results, remembered clients, streams, bodies.
 
-use super::super::api::router;
-use super::super::ask::Refused;
-use super::super::service::{Parts, Service, Tokens};
 use super::*;
+use crate::api::router;
+use crate::ask::Refused;
+use crate::service::{Parts, Service};
 use alphorn_worker::WorkerConfig;
 use axum::response::IntoResponse;
 use std::io::{Read, Write};
@@ -136,6 +136,7 @@ fn service() -> (Arc<Service>, SocketAddr) {
             ..limits()
         },
         instance: 1,
+        commit: "",
     });
     let service = service.unwrap();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();

@@ -4,8 +4,8 @@
 //! A list is rejected as soon as it exceeds the maximum number of entries: an empty text of three bytes
 //! would take eight times as many in memory before the number of entries is known.
 
-use super::job::{ENTRIES_MAX, Entry, Kind, Votes, Work};
-use super::ssz::{self, Lookup};
+use crate::job::{ENTRIES_MAX, Entry, Kind, Votes, Work};
+use crate::ssz::{self, Lookup};
 use alphorn_types::Bitfield;
 use alphorn_xmss::COMMITTEE_MAX;
 use axum::body::Bytes;
@@ -56,12 +56,12 @@ struct BundledText {
 /// A registry to be uploaded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RegistryText {
-    pub(super) set: String,
+pub(crate) struct RegistryText {
+    pub(crate) set: String,
     #[serde(default)]
-    pub(super) number: u32,
+    pub(crate) number: u32,
     #[serde(deserialize_with = "members")]
-    pub(super) keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
 }
 
 /// A list with a maximum length.
@@ -98,14 +98,14 @@ fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>
 }
 
 /// Decodes hexadecimal bytes after `0x`.
-pub(super) fn unhex(what: &str, text: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn unhex(what: &str, text: &str) -> Result<Vec<u8>, String> {
     let digits = text.strip_prefix("0x");
     let bytes = digits.and_then(|digits| hex::decode(digits).ok());
     bytes.ok_or_else(|| format!("{what}: must be hexadecimal digits after 0x, two for each byte"))
 }
 
 /// Decodes exactly this many bytes.
-pub(super) fn unhex_array<const N: usize>(what: &str, text: &str) -> Result<[u8; N], String> {
+pub(crate) fn unhex_array<const N: usize>(what: &str, text: &str) -> Result<[u8; N], String> {
     let bytes = unhex(what, text)?;
     let length = bytes.len();
     bytes
@@ -114,7 +114,7 @@ pub(super) fn unhex_array<const N: usize>(what: &str, text: &str) -> Result<[u8;
 }
 
 /// Concatenates texts of equal length.
-pub(super) fn joined(what: &str, texts: &[String], each: usize) -> Result<Bytes, String> {
+pub(crate) fn joined(what: &str, texts: &[String], each: usize) -> Result<Bytes, String> {
     let mut bytes = Vec::new();
     for (i, text) in texts.iter().enumerate() {
         let one = unhex(&format!("{what} {i}"), text)?;
@@ -136,7 +136,7 @@ fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, String> {
 }
 
 /// Decodes the registry of a body.
-pub(super) fn registry(body: &[u8]) -> Result<RegistryText, String> {
+pub(crate) fn registry(body: &[u8]) -> Result<RegistryText, String> {
     parsed(body)
 }
 
@@ -144,7 +144,7 @@ pub(super) fn registry(body: &[u8]) -> Result<RegistryText, String> {
 ///
 /// # Errors
 /// What is wrong with it, with the value and its bound.
-pub(super) fn decode(
+pub(crate) fn decode(
     kind: Kind,
     body: &[u8],
     kept: usize,
