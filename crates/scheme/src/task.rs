@@ -156,8 +156,8 @@ pub trait Task: Send + Sync + Sized + 'static {
     /// What a scheduler may know before the task runs.
     fn features(&self, env: &Self::Env) -> Features;
 
-    /// The same task on its first `n` inputs; none if it cannot be cut there.
-    fn prefix(&self, n: usize) -> Option<Self>;
+    /// The same task on a range of its inputs; none if it cannot be cut there.
+    fn part(&self, inputs: Range<usize>) -> Option<Self>;
 
     /// Runs to completion.
     ///

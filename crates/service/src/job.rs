@@ -11,6 +11,7 @@ use alphorn_xmss::{
 };
 use axum::body::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -162,16 +163,20 @@ impl Votes {
         self.participants.count_ones()
     }
 
-    /// Returns the signatures of the first `count` signers.
-    pub(crate) fn prefix(&self, count: usize) -> Votes {
+    /// Returns the signatures of a range of signers, in the order of their positions.
+    pub(crate) fn part(&self, signers: Range<usize>) -> Votes {
         let mut participants = Bitfield::new(self.participants.len());
-        let first = self.participants.iter_ones().take(count);
-        first.for_each(|position| participants.set(position));
-        let bytes = count * self.set().params().signature_bytes;
+        let some = self.participants.iter_ones().skip(signers.start);
+        some.take(signers.len())
+            .for_each(|position| participants.set(position));
+        let bytes =
+            |count: usize| (count * self.set().params().signature_bytes).min(self.signatures.len());
         Votes {
             about: self.about.clone(),
             participants,
-            signatures: self.signatures.slice(..bytes.min(self.signatures.len())),
+            signatures: self
+                .signatures
+                .slice(bytes(signers.start)..bytes(signers.end)),
         }
     }
 

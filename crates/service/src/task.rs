@@ -99,14 +99,14 @@ impl Task for Job {
         }
     }
 
-    fn prefix(&self, n: usize) -> Option<Self> {
-        if !self.cut || !(1..=self.inputs()).contains(&n) {
+    fn part(&self, inputs: Range<usize>) -> Option<Self> {
+        if !self.cut || inputs.is_empty() || inputs.end > self.inputs() {
             return None;
         }
         let work = match &self.work {
-            Work::Prove(votes) => Work::Prove(votes.prefix(n)),
-            Work::Merge(entries) => Work::Merge(entries[..n].to_vec()),
-            Work::Bundle(entries) => Work::Bundle(entries[..n].to_vec()),
+            Work::Prove(votes) => Work::Prove(votes.part(inputs)),
+            Work::Merge(entries) => Work::Merge(entries[inputs].to_vec()),
+            Work::Bundle(entries) => Work::Bundle(entries[inputs].to_vec()),
             _ => return None,
         };
         Some(Job { work, cut: true })

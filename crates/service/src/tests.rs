@@ -485,7 +485,7 @@ fn bad_inputs_are_named_by_their_index() {
 fn a_job_is_cut_only_where_its_client_allows_it() {
     let cut = |cut, n| {
         let work = Work::Prove(cast(0, &[0, 2, 5]));
-        Job { work, cut }.prefix(n)
+        Job { work, cut }.part(0..n)
     };
     assert!(cut(false, 2).is_none() && cut(true, 0).is_none() && cut(true, 4).is_none());
     let Some(Job {
@@ -501,7 +501,7 @@ fn a_job_is_cut_only_where_its_client_allows_it() {
         work: Work::VerifySignatures(cast(0, &[0, 2])),
         cut: true,
     };
-    assert!(verify.prefix(1).is_none());
+    assert!(verify.part(0..1).is_none());
 }
 
 /// Jobs that only verify are given their time, and if they are slow their inputs are not to blame.

@@ -21,7 +21,7 @@ impl Task for Product {
         let inputs = self.0.len() as u32;
         Features { kind: 0, class: 0, inputs, prior_ns: 1000 * u64::from(inputs), memory_bytes: 0 }
     }
-    fn prefix(&self, n: usize) -> Option<Self> { self.0.get(..n).map(|head| Product(head.to_vec())) }
+    fn part(&self, inputs: Range<usize>) -> Option<Self> { self.0.get(inputs).map(|part| Product(part.to_vec())) }
     fn run(&self, (): &(), ctx: &mut Ctx<'_, ()>) -> Result<u64, TaskError> {
         ctx.checkpoint()?;
         Ok(self.0.iter().fold(1, |product, input| product.wrapping_mul(*input)))

@@ -145,9 +145,9 @@ pub(crate) fn jobs_round_trip<F: Fixture>(fixture: &F) {
         );
         let features = job.features(&world.env);
         assert_eq!(Op::ALL[usize::from(features.kind)].name(), op);
-        let prefix = job.prefix(1).expect("one input is a job");
+        let prefix = job.part(0..1).expect("one input is a job");
         assert_eq!(prefix.features(&world.env).inputs, 1);
-        assert!(job.prefix(features.inputs as usize + 1).is_none());
+        assert!(job.part(0..features.inputs as usize + 1).is_none());
         let (mut scratch, env) = (Scratch::default(), &world.env);
         let ctx = &mut Ctx::single(&mut scratch);
         let output = job

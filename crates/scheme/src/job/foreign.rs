@@ -90,7 +90,7 @@ mod tests {
         let work = Work::Foreign(Box::new(Number(7)));
         assert_eq!((work.name(), work.features(&env).prior_ns), ("number", 7));
         assert_eq!(work.foreign().map(|number: &Number| number.0), Some(7));
-        assert!(work.encode().is_none() && work.prefix(1).is_none() && !work.isolate(&env));
+        assert!(work.encode().is_none() && work.part(0..1).is_none() && !work.isolate(&env));
         let output = work.run(&env, ctx).expect("a number");
         assert!(work.verify_output(&env, &output, ctx));
         assert!(work.encode_output(&output).is_none());

@@ -155,25 +155,27 @@ impl Task for Work {
         }
     }
 
-    fn prefix(&self, n: usize) -> Option<Self> {
+    fn part(&self, inputs: Range<usize>) -> Option<Self> {
+        let (is_empty, end) = (inputs.is_empty(), inputs.end);
+        let fits = |count: usize| inputs.start <= end && end <= count;
         let work = match self {
-            Work::Verify(job) if n <= job.items.len() => Work::Verify(VerifyJob {
-                items: job.items[..n].to_vec(),
+            Work::Verify(job) if fits(job.items.len()) => Work::Verify(VerifyJob {
+                items: job.items[inputs].to_vec(),
                 ..job.clone()
             }),
-            Work::Aggregate(job) if (1..=job.votes.len()).contains(&n) => {
+            Work::Aggregate(job) if !is_empty && fits(job.votes.len()) => {
                 Work::Aggregate(AggregateJob {
-                    votes: job.votes[..n].to_vec(),
+                    votes: job.votes[inputs].to_vec(),
                     ..job.clone()
                 })
             }
-            Work::Combine(job) if (1..=job.parts.len()).contains(&n) => Work::Combine(CombineJob {
-                parts: job.parts[..n].to_vec(),
+            Work::Combine(job) if !is_empty && fits(job.parts.len()) => Work::Combine(CombineJob {
+                parts: job.parts[inputs].to_vec(),
                 ..job.clone()
             }),
-            Work::Bundle(job) if (1..=job.collections.len()).contains(&n) => {
+            Work::Bundle(job) if !is_empty && fits(job.collections.len()) => {
                 Work::Bundle(BundleJob {
-                    collections: job.collections[..n].to_vec(),
+                    collections: job.collections[inputs].to_vec(),
                 })
             }
             _ => return None,

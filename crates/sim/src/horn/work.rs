@@ -316,7 +316,7 @@ impl Schedulable for NodeWork {
     fn prefix(&self, inputs: u32) -> Option<Self> {
         match self {
             NodeWork::Horn(horn) => {
-                let work = horn.work.prefix(inputs as usize)?;
+                let work = horn.work.part(0..inputs as usize)?;
                 Some(NodeWork::Horn(horn.bench.job(work)))
             }
             NodeWork::Code(code) => Some(NodeWork::Code(code.prefix(inputs)?)),

@@ -59,7 +59,7 @@ impl Task for BenchTask {
         }
     }
 
-    fn prefix(&self, _: usize) -> Option<Self> {
+    fn part(&self, _: Range<usize>) -> Option<Self> {
         None
     }
 

@@ -104,7 +104,7 @@ impl Task for TestTask {
         Ok(())
     }
 
-    fn prefix(&self, _: usize) -> Option<Self> {
+    fn part(&self, _: Range<usize>) -> Option<Self> {
         None
     }
 

@@ -2,6 +2,7 @@
 
 use alphorn_scheme::Group;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 /// Number of crashes of a group within [`WINDOW_SLOTS`] after which it is refused.
 const CRASHES_MAX: usize = 3;
@@ -86,8 +87,8 @@ impl Groups {
     }
 }
 
-/// The search for the input that crashes a task: it is the last one of the shortest crashing
-/// prefix.
+/// The search for the input that crashes a task: the last one of the shortest crashing prefix, if it
+/// also crashes alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Search {
     /// A prefix of this length is known not to crash.
@@ -96,16 +97,19 @@ pub(crate) struct Search {
     bad: u32,
     /// Remaining runs.
     left: u32,
+    /// Whether the input found crashes alone, once that was tried. An input that crashes only after
+    /// others, say because all of them together need too much memory, is not to blame.
+    alone: Option<bool>,
 }
 
 /// The next step of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Run the prefix of this length.
-    Run(u32),
+    /// Run these inputs.
+    Run(Range<u32>),
     /// This input crashes the task.
     Found(u32),
-    /// No input was found within the permitted runs.
+    /// No single input crashes the task, or none was found within the permitted runs.
     Lost,
 }
 
@@ -113,22 +117,26 @@ impl Search {
     /// Creates a search in a task with this many inputs that crashes as a whole; at most 2 log2 n +
     /// 4 runs.
     pub(crate) fn new(inputs: u32) -> Self {
-        // Rounded up. Each answer halves the gap, so this many runs find the input; the rest of
-        // `left` is slack.
+        // Rounded up. Each answer halves the gap, so this many runs find the input, and one more
+        // confirms it; the rest of `left` is slack.
         let log2 = 32 - inputs.saturating_sub(1).leading_zeros();
         Self {
             good: 0,
             bad: inputs,
             left: 2 * log2 + 4,
+            alone: None,
         }
     }
 
     pub(crate) fn next(&self) -> Next {
         match self.bad.saturating_sub(self.good) {
             0 => Next::Lost,
-            1 => Next::Found(self.good),
+            // The crashing prefix is this one input.
+            1 if self.good == 0 || self.alone == Some(true) => Next::Found(self.good),
+            1 if self.alone == Some(false) => Next::Lost,
             _ if self.left == 0 => Next::Lost,
-            gap => Next::Run(self.good + gap / 2),
+            1 => Next::Run(self.good..self.bad),
+            gap => Next::Run(0..self.good + gap / 2),
         }
     }
 
@@ -137,8 +145,9 @@ impl Search {
         if let Next::Run(inputs) = self.next() {
             self.left -= 1;
             match crashed {
-                true => self.bad = inputs,
-                false => self.good = inputs,
+                _ if inputs.start > 0 => self.alone = Some(crashed),
+                true => self.bad = inputs.end,
+                false => self.good = inputs.end,
             }
         }
     }
@@ -197,7 +206,7 @@ mod tests {
                 let (mut search, mut runs) = (Search::new(inputs), 0);
                 let found = loop {
                     match search.next() {
-                        Next::Run(prefix) => search.answer(prefix > culprit),
+                        Next::Run(part) => search.answer(part.contains(&culprit)),
                         Next::Found(index) => break index,
                         Next::Lost => panic!("lost at {inputs}, {culprit}"),
                     }
@@ -208,5 +217,20 @@ mod tests {
             }
         }
         assert_eq!(Search::new(0).next(), Next::Lost);
+    }
+
+    #[test]
+    fn inputs_that_crash_only_together_are_not_blamed() {
+        for inputs in [2, 3, 7, 512, 1000] {
+            for together in 2..=inputs {
+                let (mut search, mut runs) = (Search::new(inputs), 0);
+                while let Next::Run(part) = search.next() {
+                    search.answer(part.len() >= together as usize);
+                    runs += 1;
+                }
+                assert_eq!(search.next(), Next::Lost, "{together} of {inputs}");
+                assert!(runs <= 11);
+            }
+        }
     }
 }

@@ -152,7 +152,7 @@ impl<T: Task> Scheduler<T> {
         self.search_on(at, ticket, finished, search);
     }
 
-    /// Runs the next prefix of a crashing task, or reports the input that causes it.
+    /// Runs the next part of a crashing task, or reports the input that causes it.
     fn search_on(
         &mut self,
         at: At,
@@ -168,15 +168,18 @@ impl<T: Task> Scheduler<T> {
                 }
                 self.deliver(ticket, finished, Outcome::Invalid(vec![index]), true);
             }
-            Next::Run(inputs) => match ticket.request.work.prefix(inputs as usize) {
-                Some(prefix) if !self.closing => {
-                    ticket.stage = Stage::Search(search);
-                    let prefix = Arc::new(prefix);
-                    // The lowest class: these are many runs of a job that has already failed.
-                    self.run_again(at, ticket, finished, Class::Maintenance, prefix);
+            Next::Run(inputs) => {
+                let inputs = inputs.start as usize..inputs.end as usize;
+                match ticket.request.work.part(inputs) {
+                    Some(part) if !self.closing => {
+                        ticket.stage = Stage::Search(search);
+                        let part = Arc::new(part);
+                        // The lowest class: these are many runs of a job that has already failed.
+                        self.run_again(at, ticket, finished, Class::Maintenance, part);
+                    }
+                    Some(_) | None => self.deliver_crashed(ticket, finished),
                 }
-                Some(_) | None => self.deliver_crashed(ticket, finished),
-            },
+            }
             Next::Lost => self.deliver_crashed(ticket, finished),
         }
     }

@@ -395,6 +395,32 @@ fn the_input_that_crashes_is_found_and_not_run_again() {
     assert!(order.quarantine.expect("is not empty").holds(&name));
 }
 
+/// Say because all of them need more memory than there is.
+#[test]
+fn inputs_that_crash_only_together_are_not_blamed() {
+    let mut scheduler = scheduler_of(config());
+    let job = submit(&mut scheduler, 0, Toy::new(&[GOOD; 100]));
+    let mut runs = 0;
+    let finished = loop {
+        if let Some(finished) = scheduler.receive() {
+            break finished;
+        }
+        let order = start(&mut scheduler, runs, 0);
+        match order.task.inputs.len() >= 38 {
+            true => crash(&mut scheduler, runs, 0),
+            false => done(&mut scheduler, runs, 0),
+        }
+        runs += 1;
+    };
+    assert_eq!((finished.job, finished.outcome), (job, Outcome::Crashed));
+    assert!(!finished.crasher);
+    assert!(runs <= 2 + 2 * 7 + 4, "{runs} runs");
+    submit(&mut scheduler, 50, Toy::new(&[GOOD]));
+    let order = start(&mut scheduler, 50, 0);
+    let name = order.task.input_digest(0).expect("has a name");
+    assert!(!order.quarantine.is_some_and(|names| names.holds(&name)));
+}
+
 #[test]
 fn a_group_that_crashes_thrice_is_refused() {
     let mut scheduler = scheduler_of(WorkerConfig {

@@ -88,7 +88,7 @@ impl<T: Task> Schedulable for Load<T> {
     }
 
     fn prefix(&self, inputs: u32) -> Option<Self> {
-        let task = Arc::new(self.task.prefix(inputs as usize)?);
+        let task = Arc::new(self.task.part(0..inputs as usize)?);
         let cut = Self::new(task, self.env.clone());
         Some(cut.with_memory(self.memory_permille))
     }

@@ -92,8 +92,9 @@ impl Task for Toy {
         }
     }
 
-    fn prefix(&self, n: usize) -> Option<Self> {
-        let inputs = self.inputs.get(..n).filter(|_| n > 0)?.to_vec();
+    fn part(&self, inputs: Range<usize>) -> Option<Self> {
+        let inputs = self.inputs.get(inputs).filter(|part| !part.is_empty())?;
+        let inputs = inputs.to_vec();
         Some(Toy {
             inputs,
             ..self.clone()
