@@ -261,6 +261,7 @@ impl Chain {
     ) -> Result<Inserted, Reject> {
         self.check_slot(header.slot)?;
         let inserted = self.restore_under(header, entries, seats)?;
+        // Only now: a block that is refused must not displace another.
         let blocks = self.in_slot.get(&header.slot);
         if blocks.is_some_and(|&blocks| blocks > BLOCKS_PER_SLOT_MAX) {
             self.displace(header.slot, &header.root());
@@ -300,6 +301,8 @@ impl Chain {
         self.by_root.insert(root, self.nodes.len());
         *self.in_slot.entry(header.slot).or_default() += 1;
         self.nodes.push(node);
+        // Before `advance`, which may prune, and then the index is no longer that of the new
+        // block.
         self.note(self.nodes.len() - 1);
         let inserted = self.advance(self.nodes.len() - 1);
         self.give_up();
@@ -313,6 +316,7 @@ impl Chain {
             return false;
         };
         let chain = self.walk(Some(parent));
+        // Only a later block can have included the votes of a slot.
         let mut chain = chain.take_while(|node| node.header.slot > oldest);
         chain.any(|node| node.folded)
     }
@@ -375,6 +379,7 @@ impl Chain {
         if !age.is_some_and(|age| (1..=INCLUSION_SLOTS).contains(&age)) {
             return Err(Reject::InvalidBlock);
         }
+        // At most `INCLUSION_SLOTS` steps, as slots fall along a chain and the vote is no older.
         let mut blocks = self.ancestors(parent);
         let last = blocks.find(|(_, header)| header.slot <= vote.slot);
         if last.is_none_or(|(root, _)| root != vote.head) {
@@ -395,6 +400,8 @@ impl Chain {
             if signers.none() {
                 return Err(Reject::NoSigner);
             }
+            // Entries for one vote may overlap. Their union is kept, so that a signer counts
+            // once.
             let committees = included.entry(*vote).or_default();
             let signers = self.supports.intern(Cow::Owned(signers));
             let union = committees.entry(entry.committee);
@@ -526,6 +533,7 @@ impl Chain {
         }
         // Parents come before their children, so one pass finds all descendants.
         for i in last + 1..self.nodes.len() {
+            // `p >= last`: what forked from a block of the window is outside the final chain.
             keep[i] = self.nodes[i].parent.is_some_and(|p| p >= last && keep[p]);
         }
         self.base = self.finalised.root;

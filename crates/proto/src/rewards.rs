@@ -345,6 +345,7 @@ impl Ledger {
 
     /// Credits an inclusion, pays the carriers of its votes, and returns the newly credited part, as wei times weights.
     fn include(&mut self, slot: Slot, one: &Inclusion) -> Result<u128, RewardsError> {
+        // All of them before anything is credited, so that a wrong inclusion has no effect.
         let people = one.voters.iter();
         for validator in people.chain(&one.aggregator).chain(&one.collector) {
             self.check(*validator)?;
@@ -408,6 +409,7 @@ impl Ledger {
     /// Share of a weight in what was credited, computed like Altair's proposer reward.
     fn share(&self, worth: u128, weight: u32) -> i128 {
         let denominator = u128::from(self.schedule.weight_denominator);
+        // Not 0: the weight of the proposer is below the denominator (`Schedule::validate`).
         let others = denominator - u128::from(self.schedule.proposer_weight);
         (worth * u128::from(weight) / (others * denominator)) as i128
     }
@@ -426,6 +428,7 @@ impl Ledger {
             self.pay(&flags);
             at = at.next();
         }
+        // A call for an earlier slot must not open later ones again.
         self.closed = self.closed.max(Some(slot));
     }
 
@@ -448,6 +451,7 @@ impl Ledger {
                     (1, true) => account.target += reward as i128,
                     (_, true) => account.head += reward as i128,
                     (0 | 1, false) => account.penalty -= penalty,
+                    // A head that was not credited costs nothing, as in Altair.
                     (_, false) => {}
                 }
             }

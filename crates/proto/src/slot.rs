@@ -207,6 +207,7 @@ impl Timing {
                 value: offsets_ms[0],
             });
         }
+        // Only after the count is known to be legal, which `preset` relies on.
         let timing = Self::preset(slot_ms, offsets_ms);
         for (phase, pair) in timing.phases().skip(1).zip(offsets_ms.windows(2)) {
             let (previous, value) = (pair[0], pair[1]);
@@ -355,6 +356,7 @@ impl SlotClock {
     /// The boundary after this one. A role steps through boundaries with this method and never by time alone, so that
     /// it sees both *decide* and the next slot's *propose* if they coincide.
     pub fn after(&self, boundary: Boundary) -> Boundary {
+        // The variants of `Phase` are declared in order of time.
         let mut later = self.timing.phases().filter(|phase| *phase > boundary.phase);
         match later.next() {
             Some(phase) => Boundary { phase, ..boundary },
@@ -375,6 +377,7 @@ impl SlotClock {
     pub fn phase_at(&self, time: Time) -> Option<Boundary> {
         let slot = self.slot_at(time)?;
         let offset_ns = time.since_ns(self.genesis) % self.slot_ns;
+        // The remainder is less than a slot, so a *decide* at its very end is never found here.
         let begun = |phase: &Phase| self.offset_ns(*phase) <= offset_ns;
         let phase = self.timing.phases().rev().find(begun)?;
         Some(Boundary { slot, phase })

@@ -186,6 +186,7 @@ impl WireFormat {
     ///
     /// If the fields fixed by the scheme alone exceed a cap, or the bound on multiplicities is not 1, 3, 7 or 15.
     pub(crate) fn check(&self) -> Result<(), FormatError> {
+        // The highest counts of one to four whole planes.
         if !matches!(self.multiplicity_max, 1 | 3 | 7 | 15) {
             return Err(FormatError::Multiplicity {
                 value: self.multiplicity_max,
@@ -212,6 +213,7 @@ impl WireFormat {
         match kind {
             Kind::Vote => self.fixed_bytes(kind).min(cap_bytes(kind)),
             Kind::Aggregate => {
+                // With one level nothing is below the top, and the kind has the limit of that level.
                 let below = (1..top.max(2)).map(|level| self.level_bytes_max(level));
                 below.max().unwrap_or(0)
             }
@@ -332,6 +334,7 @@ fn index(what: &'static str, value: u64, count: u64) -> Result<(), DecodeError> 
         return Err(DecodeError::OutOfRange {
             what,
             value,
+            // Every count of a layout is at least 1.
             max: count - 1,
         });
     }

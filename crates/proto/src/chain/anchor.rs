@@ -115,6 +115,7 @@ impl Anchor {
                     put_signers(&mut w, signers);
                 }
             }
+            // After each block, so that the buffer exceeds the bound by one block at most.
             if w.as_slice().len() > ANCHOR_BYTES_MAX {
                 return None;
             }
@@ -351,6 +352,8 @@ fn take_included(r: &mut Reader<'_>, layout: &Layout) -> Result<Included, Decode
             return Err(DecodeError::NotCanonical { what });
         }
         entries += count;
+        // Over all votes of the block and before any of their sets is read, as a set may take a
+        // byte here and much memory.
         if entries > BLOCK_ENTRIES_MAX {
             return Err(too_many(entries));
         }
@@ -419,6 +422,7 @@ impl Chain {
         let justified = nodes.iter().map(|node| node.justified);
         let justified = justified.filter(|checkpoint| by_root.contains_key(&checkpoint.root));
         Self {
+            // The slots of a trunk ascend (`Anchor::check`), so none has two blocks.
             in_slot: nodes.iter().map(|node| (node.header.slot, 1)).collect(),
             base: before.unwrap_or(self.base),
             justified: justified.fold(anchor.finalised, Ord::max),

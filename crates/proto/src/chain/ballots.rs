@@ -152,6 +152,8 @@ impl Ballots {
             lost.refused += all;
             return Err(Reject::Full);
         };
+        // After the electorate, whose displacement of another one may drop votes and change
+        // indices.
         let ballot = self.ballot(vote);
         let own = self.own.and_then(|own| self.find(&own));
         let signers = scale.supports.intern(Cow::Borrowed(signers));
@@ -188,6 +190,8 @@ impl Ballots {
         let mut here = self.electorates.iter_mut();
         let here = here.find(|one| is_same(&one.assignment, scale.assignment));
         if let Some(seats) = here.and_then(|here| here.committees.get_mut(&scale.committee)) {
+            // One suffices: where there are two, the slot is reweighed for each head and this
+            // result is not used.
             let next = next.and_then(|next| next.electorates.first());
             let gone = next.and_then(|next| next.voted_of(scale, &seats.voted));
             seats.expire(scale, gone.as_deref());
@@ -217,6 +221,8 @@ impl Ballots {
             }
         }
         if fresh.any() {
+            // No underflow: none of them had voted in the next slot before, so `latest` still has
+            // their weight.
             here.shift(scale, &fresh, |latest, weight| latest - weight);
         }
     }
@@ -286,6 +292,7 @@ impl Ballots {
         if self.electorates.iter().any(|one| one.has(ballot)) {
             return;
         }
+        // If it was the last itself, no part has its index, and the loop below changes nothing.
         self.votes.swap_remove(ballot as usize);
         let last = self.votes.len() as u32;
         let all = self

@@ -51,6 +51,7 @@ impl Chain {
         }
         let half = self.nodes.len() / 2;
         let mut keep = vec![false; self.nodes.len()];
+        // Blocks are in order of arrival: a branch without one in the newer half has not been built on for long.
         keep[half..].fill(true);
         // The final part of the chain, from which the base is separated.
         keep[..=self.base_index()].fill(true);
@@ -84,6 +85,7 @@ impl Chain {
         }
         let half = self.nodes.len() / 2;
         let (mut base, mut index) = (None, self.by_root.get(&self.head()).copied());
+        // Subtrees grow towards the root, so the last block that passes is the lowest one that does.
         while let Some(i) = index.filter(|&i| above[i] <= half) {
             base = Some(i);
             index = self.nodes[i].parent;
@@ -108,6 +110,7 @@ impl Chain {
 
     /// Blocks of a slot that can be displaced by another one: they have no children, and none is the head.
     pub(super) fn displaceable(&self, slot: Slot) -> impl Iterator<Item = usize> + '_ {
+        // Not the base, from which all later blocks descend, nor the blocks before it, which votes may still name.
         let (head, first) = (self.head(), self.base_index() + 1);
         let nodes = self.nodes.iter().enumerate().skip(first);
         let free = nodes.filter(move |(_, node)| {
@@ -140,6 +143,7 @@ impl Chain {
         for (i, mut node) in std::mem::take(&mut self.nodes).into_iter().enumerate() {
             if keep[i] {
                 moved[i] = Some(kept.len());
+                // Parents come before their children, so it is known by now where this one went.
                 node.parent = node.parent.and_then(|p| moved[p]);
                 kept.push(node);
             }

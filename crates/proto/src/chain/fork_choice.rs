@@ -59,6 +59,7 @@ impl LatestVotes {
 
     fn add(&mut self, scale: &Scale<'_>, vote: &Vote, signers: &Bitfield) -> Result<u32, Reject> {
         let ballots = self.by_slot.entry(vote.slot).or_default();
+        // Before the votes are added, so that `follow` sees whose votes are new.
         let before = ballots.voted(scale);
         let added = ballots.add(scale, vote, signers, &mut self.uncounted);
         self.expire(vote.slot, scale);
@@ -179,6 +180,8 @@ impl Chain {
     ) -> Result<u32, Reject> {
         self.latest.check_slot(cast.vote.slot)?;
         self.check_consistent(cast.vote)?;
+        // No peer can trigger this: the decoder fixes a support's length by the layout, and
+        // evidence made here is checked (`evidence_fits`).
         let len = self.layout.committee_len(cast.committee) as usize;
         assert_eq!(cast.signers.len(), len, "positions of a committee");
         let scale = Scale {
@@ -266,6 +269,8 @@ impl Chain {
         // Branches that do not descend from the start are added up as well, but never reach it.
         for index in (1..nodes.len()).rev() {
             let parent = nodes[index].parent.and_then(|i| i.checked_sub(start));
+            // A late block hides its whole branch: the weight of its descendants goes no further
+            // up.
             let Some(parent) = parent.filter(|_| counts(&nodes[index].root)) else {
                 continue;
             };

@@ -125,6 +125,7 @@ pub(super) struct View {
 impl View {
     /// Starts a slot.
     pub(super) fn begin(&mut self) {
+        // The frozen votes and the late blocks stay: the view thaws when this slot votes.
         self.voted = false;
         (self.boosted, self.contradicted) = (None, false);
     }
@@ -176,6 +177,8 @@ impl Chain {
         let node = &self.nodes[index];
         let in_time = node.header.slot == self.latest.slot && !self.view.voted;
         if in_time {
+            // By order of arrival, which a proposer of two blocks cannot use: the second one
+            // takes the boost from both.
             let first = *self.view.boosted.get_or_insert(node.root);
             let proposer = self.header(&first).map(|header| header.proposer);
             self.view.contradicted |= first != node.root && proposer == Some(node.header.proposer);

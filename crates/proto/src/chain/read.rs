@@ -24,6 +24,7 @@ impl Chain {
             return false;
         };
         self.ancestors(root)
+            // Slots fall along a chain: nothing older than the ancestor can be it.
             .take_while(|(_, header)| header.slot >= oldest.header.slot)
             .any(|(root, _)| root == *ancestor)
     }
@@ -79,6 +80,8 @@ impl Chain {
     pub fn mix(&self, epoch: Epoch, head: &Root) -> Option<[u8; 32]> {
         let node = self.node(head)?;
         let of_head = node.header.slot.epoch(self.epoch_slots);
+        // Relative to the head's own epoch. From two epochs later on, the head itself is the last
+        // block before the preceding epoch.
         let root = match epoch.0.checked_sub(of_head.0)? {
             0 => &node.epoch_roots[1],
             1 => &node.epoch_roots[0],
@@ -97,6 +100,7 @@ impl Chain {
     pub fn reference(&self, vote: &Vote, committee: u16) -> Option<Bitfield> {
         let node = self.node(&vote.head)?;
         let epoch = vote.slot.epoch(self.epoch_slots);
+        // In another epoch the same positions belong to other validators.
         let same_epoch = |v: &Vote| v.slot.epoch(self.epoch_slots) == epoch;
         let committees = node.included.iter().filter(|(v, _)| same_epoch(v));
         let mut sets = committees.filter_map(|(_, sets)| sets.get(&committee));
@@ -118,6 +122,7 @@ impl Chain {
     pub fn credited(&self, head: &Root, slot: Slot, committee: u16) -> Bitfield {
         let mut credited = Bitfield::new(self.layout.committee_len(committee) as usize);
         let start = self.by_root.get(head).copied();
+        // Only later blocks can include votes of the slot.
         for node in self.walk(start).take_while(|n| n.header.slot > slot) {
             let votes = node.included.iter().filter(|(vote, _)| vote.slot == slot);
             for set in votes.filter_map(|(_, sets)| sets.get(&committee)) {

@@ -132,6 +132,8 @@ impl Seats {
         if is_own(ballot) || others().count() < BALLOTS_PER_COMMITTEE_MAX {
             return Ok(None);
         }
+        // Voters seen in other ballots do not count for the new one: repeating their votes must
+        // not displace a ballot.
         let weight = scale.weigh(signers, Some(&self.voted));
         let lightest = others().min_by_key(|&i| self.parts[i].counted);
         match lightest.filter(|&i| self.parts[i].counted < weight) {

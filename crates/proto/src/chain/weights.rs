@@ -114,6 +114,7 @@ impl Weights {
             return word.count_ones();
         };
         let set = (0..64).filter(|i| word >> i & 1 == 1);
+        // At most 64 · 2,048.
         set.map(|i| u32::from(increments[members[i] as usize]))
             .sum()
     }

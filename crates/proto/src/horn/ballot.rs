@@ -180,6 +180,7 @@ impl Ballots {
     /// The weight of a tracked ballot.
     fn weight(&self, index: usize) -> u64 {
         let tracked = &self.tracked[index];
+        // Not the sum: evidence repeats votes that arrived alone, and would count them twice.
         tracked.votes.max(tracked.evidence)
     }
 
@@ -187,6 +188,7 @@ impl Ballots {
     fn counts_with(&self, index: usize, weight: u64) -> bool {
         let own = self.own.map(usize::from);
         let this = (weight, Reverse(index));
+        // The ballot cast here counts in addition to the heaviest, so it is not compared with them.
         let is_heavier = |other: &usize| {
             own != Some(*other) && *other != index && (self.weight(*other), Reverse(*other)) > this
         };

@@ -43,6 +43,7 @@ impl<M: Waits> Batch<M> {
     /// Takes up to `max` messages for which `fits` holds and marks their job as running. Returns an empty
     /// list if there is nothing to do.
     pub(super) fn take(&mut self, max: usize, fits: impl Fn(&M) -> bool) -> Vec<M> {
+        // Also while a job runs: its end makes the batch due again if messages wait.
         self.due = false;
         if self.running {
             return Vec::new();

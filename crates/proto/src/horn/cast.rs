@@ -94,6 +94,7 @@ pub fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject
             (header.slot, 0, header.proposer)
         }
         _ => {
+            // A collection: no other aggregate has a kind of broadcast.
             let head = Aggregate::peek(data, format).ok()?;
             (head.vote.slot, u32::from(head.unit.committee), head.sender)
         }

@@ -93,6 +93,7 @@ impl CellVotes {
                 equivocated: false,
             };
             self.firsts.insert(place, first);
+            // Searched anew: once it is over, the two lists may differ in length.
             let place = self.message_place(position).unwrap_or_else(|place| place);
             self.messages.insert(place, (position, message));
         }
@@ -114,6 +115,8 @@ impl CellVotes {
     pub(super) fn end(&mut self, is_proven: impl Fn(FirstVote) -> bool) {
         self.is_over = true;
         let firsts = self.firsts.iter();
+        // An equivocator's first vote was the proof against it, with the second one, and is not needed
+        // again.
         let kept = firsts.filter(|first| !first.equivocated && !is_proven(**first));
         let kept: BTreeSet<u32> = kept.map(|first| first.position).collect();
         self.messages.retain(|(of, _)| kept.contains(of));

@@ -8,7 +8,8 @@ use crate::wire::digest;
 /// The committees of `epoch`: position j of the epoch is held by validator π(j), where π is the
 /// swap-or-not shuffle under [`digest::epoch_seed`]`(epoch, mix)`.
 ///
-/// `mix` is 32 bytes supplied by the chain with a look-ahead of two epochs.
+/// `mix` is [`digest::epoch_mix`] of the last block before the preceding epoch, so the committees are
+/// known an epoch ahead.
 pub fn assignment(epoch: Epoch, mix: &[u8; 32], layout: Layout) -> Assignment {
     let seed = digest::epoch_seed(epoch, mix);
     let members = Shuffle::new(seed, layout.validators()).list();

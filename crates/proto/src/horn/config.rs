@@ -329,6 +329,7 @@ impl Config {
                 _ => 1,
             },
             epoch_slots: 32,
+            // No overflow: a layout has at most 2,048 committees.
             collections_per_block_max: (2 * layout.committees())
                 .clamp(64, BLOCK_ENTRIES_MAX as u16),
             bundled: false,
@@ -384,6 +385,7 @@ impl Config {
             Publish::Staged => u64::from(serving.rank).saturating_mul(level.stage_ms),
         };
         let committees = u64::from(self.layout.committees().max(1));
+        // Multiplied first: a spread of fewer milliseconds than committees would otherwise be lost.
         let spread_ms = level
             .spread_ms
             .saturating_mul(serving.unit.committee.into())

@@ -182,6 +182,8 @@ fn choose(
     picks_max: usize,
     mut takes: impl FnMut(usize) -> bool,
 ) -> Picks {
+    // Nothing is lost where they come from the gate: it accepts at most as many messages of a unit
+    // (`taken_max`).
     let candidates = &candidates[..candidates.len().min(CANDIDATES_MAX)];
     let positions = candidates.first().map_or(0, |c| c.signers.len());
     let fits = candidates.iter().all(|c| c.signers.len() == positions)
@@ -209,6 +211,8 @@ fn choose(
         };
         match left.iter().map(gained).max() {
             Some(((_, added), Reverse((_, i)))) if added > 0 => {
+                // Whether it fits or not: the sum only grows, so what does not fit now will not fit
+                // later.
                 left.retain(|other| *other != i);
                 if takes(i) {
                     picks.chosen.push(i);

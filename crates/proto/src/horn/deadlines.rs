@@ -62,6 +62,8 @@ impl Deadlines {
     /// The deadlines of messages made in a phase of `slot`.
     pub(super) fn of(clock: &SlotClock, phase: Phase, slot: Slot) -> Self {
         let next = slot.next();
+        // `next_end` is before `window_end` by the tolerance: a node whose clock is ahead may stop
+        // accepting messages of the slot by then.
         let (end, next_end) = (clock.slot_start(next), clock.slot_start(next.next()));
         let wanted = clock.start(clock.after(Boundary { slot, phase }));
         let (late, signed, made) = match phase {

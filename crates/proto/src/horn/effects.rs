@@ -63,6 +63,7 @@ impl Effects {
 
     /// A session id never used before.
     pub(super) fn session(&mut self, slot: Slot) -> SessionId {
+        // Wraps after 2^32 sessions. An id repeats only if all of these are of one slot.
         let seq = self.session_next;
         self.session_next = seq.wrapping_add(1);
         SessionId { slot, seq }
@@ -206,6 +207,7 @@ impl Effects {
     /// Reports two contradicting statements of a slot.
     pub(super) fn evidence(&mut self, slot: Slot, first: Bytes, second: Bytes) {
         self.counters.evidence += 1;
+        // By slot, so that a slot full of equivocators hides none of a later one.
         let count = self.evidence.entry(slot).or_default();
         *count += 1;
         if *count <= EVIDENCE_PER_SLOT_MAX {

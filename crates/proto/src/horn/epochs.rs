@@ -230,6 +230,8 @@ impl Epochs {
             let has = |of: &Preparation| {
                 let all = self.branches.iter();
                 let others = all.filter(|one| one.proposer == of.proposer).count();
+                // The new preparation counts with its proposer. As the second part of the key `own`
+                // breaks ties, so a proposer with as many as another loses its own.
                 let own = of.proposer == proposer;
                 (others + usize::from(own), own)
             };
@@ -248,6 +250,8 @@ impl Epochs {
     /// The name of the next table of an epoch that is to be in force: the epoch's own name once, and a
     /// branch name after that.
     fn epoch_name(&mut self, epoch: Epoch) -> Epoch {
+        // An epoch's own name is used once. A job for an earlier table of that name would otherwise be
+        // mistaken for one of the new table.
         if epoch < self.unnamed {
             return self.branch_name();
         }
@@ -437,6 +441,7 @@ impl Horn {
         // An epoch of another branch may be over, but is still wanted.
         let last = last.max(slot.next().next());
         let request = Request {
+            // A session of its own: the end of a slot cancels none of these jobs.
             session: self.fx.session(slot),
             message: mix,
             committee: None,
@@ -452,6 +457,7 @@ impl Horn {
     pub(super) fn committees_drawn(&mut self, asked: Asked, outcome: Outcome<Product>) {
         let epoch = asked.epoch;
         let drawn = match outcome {
+            // The answer comes from outside the state machine and may be of another epoch or layout.
             Outcome::Done(Product::Assigned(assignment))
                 if assignment.epoch() == epoch && *assignment.layout() == self.config.layout =>
             {

@@ -60,6 +60,8 @@ impl<M: Waits> FairQueue<M> {
         let (peer, bytes) = (message.peer(), message.held_bytes());
         let mut displaced = Vec::new();
         loop {
+            // The two limits are judged one at a time: the peer that gives way is the heaviest in what
+            // is short.
             let full = self.waiting.len() >= room.items;
             if !full && self.bytes.saturating_add(bytes) <= room.bytes {
                 break;
@@ -87,6 +89,7 @@ impl<M: Waits> FairQueue<M> {
             waiting.iter().for_each(|message| add(&mut loads, message));
             loads
         });
+        // A peer does not displace its own messages: it would lose one to gain another.
         let others = by_peer.iter().filter(|(other, _)| Some(**other) != peer);
         let (heaviest, load) = others.max_by_key(|(_, load)| count(load))?;
         let own = peer.and_then(|peer| by_peer.get(&peer));
@@ -97,6 +100,7 @@ impl<M: Waits> FairQueue<M> {
         });
         // Strictly more: peers with equal shares would displace each other in turn.
         let gives_way = peer.is_none() || count(load) > with_it;
+        // The newest: the peer keeps what has waited longest.
         let newest = || {
             let mut waiting = waiting.iter();
             waiting.rposition(|message| message.peer() == Some(*heaviest))

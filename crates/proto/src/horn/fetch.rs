@@ -75,6 +75,8 @@ pub struct Fetch {
 impl Fetch {
     /// Starts searching for what is missing now, the most wanted first, and stops all other searches.
     pub fn keep(&mut self, now: Time, missing: &[Missing]) {
+        // Rebuilt each time, so that a root nothing waits for any more is forgotten with the peers asked
+        // for it.
         let mut before = std::mem::take(&mut self.searches);
         for Missing { root, .. } in missing.iter().take(SEARCHES_MAX) {
             let search = before.remove(root).unwrap_or_else(|| Search {
@@ -98,6 +100,7 @@ impl Fetch {
         let doubted = self.open.values().filter(|open| self.doubts(&open.peer));
         let room_for_doubted = doubted.count() < DOUBTED_MAX;
         let may = |peer: &&Peer| {
+            // Overdue requests count: a peer that does not answer is asked for nothing else.
             let is_busy = self.open.values().any(|open| open.peer == **peer);
             let is_trusted = room_for_doubted || !self.doubts(peer);
             !is_busy && is_trusted && !search.asked.contains(peer)
@@ -109,6 +112,7 @@ impl Fetch {
             let others = peers.iter().filter(may).filter(|_| !is_guessing);
             return others.min_by_key(failed).copied();
         }
+        // Among equally reliable peers the one that referred to the block first is asked first.
         let spoke = missing.peers.iter().filter(|peer| peers.contains(peer));
         spoke.filter(may).min_by_key(failed).copied()
     }

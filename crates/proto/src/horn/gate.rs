@@ -230,6 +230,8 @@ pub(super) struct Verified {
 
 impl Verified {
     fn contains(&self, claimed: &Claimed) -> bool {
+        // The digest covers the vote, whose head fixes the committees: what was verified under those of
+        // one branch does not pass for another's.
         let of_slot = self.by_slot.get(&claimed.entry.vote.slot);
         of_slot.is_some_and(|of_slot| of_slot.binary_search(&claimed.digest).is_ok())
     }
@@ -241,6 +243,8 @@ impl Verified {
             of_slot.insert(place, claimed.digest.clone());
             self.count += 1;
         }
+        // Evidence of an old slot evicts evidence that is at least as old: blocks full of old votes do
+        // not make the node forget the collections of the present.
         if self.count > VERIFIED_MAX
             && let Some(mut oldest) = self.by_slot.first_entry()
         {
@@ -358,6 +362,8 @@ impl Gate {
         let Some(state) = lent.slots.get_mut(&slot) else {
             return;
         };
+        // Collections are in a batch of all slots, which gives up those of closed ones itself
+        // (`verify_aggregates`).
         for origin in state.give_up() {
             lent.fx.reject(origin, Reject::TooOld);
         }
@@ -421,6 +427,8 @@ impl Gate {
                     self.take_aggregate(lent, waiting);
                 }
             }
+            // Not accepted yet: the chain decides first, and its result comes back as for a peer's
+            // block.
             Own::Block(block) => {
                 lent.fx.seen(Kind::Block);
                 let block = lent.store.keep(data, block, lent.format);
@@ -452,6 +460,7 @@ impl Gate {
 
     /// Starts the jobs of all batches that are due.
     fn run_due(&mut self, lent: &mut Lent<'_>) {
+        // Taken out whole: a job that cannot start ends at once, and may make its batch due again.
         for due in std::mem::take(&mut self.due) {
             match due {
                 Due::Blocks => self.verify_proposers(lent),
@@ -535,6 +544,8 @@ fn passed(
                     false => lent.fx.reject(origin, Reject::Duplicate),
                 }
             }
+            // Anyone can put another's name on a message. A false envelope or ticket proves nothing
+            // against that sender, so its true message is still accepted.
             Some(Some(claim)) if stage == Stage::Sender => {
                 lent.fx
                     .reject(origin, reason_of(lent.config.selection, claim));
@@ -561,6 +572,8 @@ fn serves(
     let target = config.level(unit.level).publishers;
     match (config.selection, proof) {
         (Selection::Lottery, Some(proof)) => {
+            // The proof is not verified yet: any bytes whose hash is low enough pass here. Check 8
+            // verifies it, in the cheap job.
             let members = state.layout().unit_len(unit);
             selection::selected(selection::ticket(proof), u32::from(target), members)
         }

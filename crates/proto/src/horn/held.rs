@@ -62,6 +62,7 @@ impl Config {
     /// Maximum number of units of a level that have a local member in an epoch.
     pub(super) fn local_units(&self, local: &Hosted, level: u8) -> u64 {
         let units = self.layout.units(level).count() as u64;
+        // A validator has one position in an epoch, hence one unit of each level.
         units.min(local.validators().len() as u64)
     }
 
@@ -189,6 +190,7 @@ impl SlotState {
 
 /// Maximum bytes of the decoded evidence of a message of a level, including the head of a block's entry.
 fn decoded_max(format: &WireFormat, level: u8) -> u64 {
+    // A plane for each bit of the highest multiplicity.
     let planes = format.multiplicity(level).max(1).ilog2() + 1;
     let positions = format.layout.unit_len_max(level);
     u64::from(planes) * bits_bytes(positions) + format.level_bytes_max(level) as u64

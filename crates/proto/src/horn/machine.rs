@@ -83,6 +83,7 @@ impl Horn {
             roles,
             restored: BTreeMap::new(),
         };
+        // Through the same path as a shared store, so that chain and rank tables use its sets too.
         horn.lend_store(Arc::default());
         Ok(horn)
     }
@@ -215,6 +216,7 @@ impl Horn {
         let (Some(in_force), Some(state)) = (in_force, self.slots.get(&slot)) else {
             return;
         };
+        // A draw in flight would end in a roster that does not count it (`Roster::drawn`).
         if !state.is_untouched()
             || !self.roles.are_known(slot)
             || state.committees.mix == in_force.mix
@@ -231,6 +233,7 @@ impl Horn {
     }
 
     fn close_slot(&mut self, slot: Slot) {
+        // First, while the slot's state exists: the messages that wait in it get their verdicts.
         self.gate(gate::Input::Close { slot });
         let Some(state) = self.slots.remove(&slot) else {
             return;
@@ -481,6 +484,7 @@ impl Horn {
 impl Protocol for Horn {
     fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
+        // What was due before comes first: the input is judged in the phase in which it arrives.
         self.keep_time();
         match input {
             Input::Message {
@@ -512,6 +516,8 @@ impl Protocol for Horn {
             // Which phase comes first follows from the time of the first input, so that is due at once.
             return Some(Time::ZERO);
         };
+        // Due in this very instant: the driver hands in what arrived together before it reports the
+        // deadline.
         if self.gate.is_due() {
             return Some(self.now);
         }

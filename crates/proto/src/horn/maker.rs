@@ -582,6 +582,7 @@ fn adds_enough(
     };
     let committees = &state.committees;
     let all = Bitfield::ones(signers.len());
+    // All validators weigh at most 2^33, so the product stays below 2^53.
     let least = (committees.weigh(unit, &all) * u64::from(level.stage_gain_ppm))
         .div_ceil(u64::from(PPM))
         // Even where any gain will do, there must be one.

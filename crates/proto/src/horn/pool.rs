@@ -54,6 +54,8 @@ impl Pool {
         }
         row.push(kept);
         let mut dropped = 0;
+        // The new one may be the lightest itself, so a flood of light collections displaces nothing
+        // heavier.
         while self.bytes > bytes_max && self.drop_least() {
             dropped += 1;
         }

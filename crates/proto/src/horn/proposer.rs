@@ -89,6 +89,7 @@ impl Proposer {
         let Some(state) = state.filter(|_| is_local) else {
             return;
         };
+        // By all known votes: a proposer does not freeze its own view (`chain::Policy`).
         let parent = shared.chain.proposal_parent();
         let (entries, bundle) = match shared.format.bundle {
             None => {
@@ -104,6 +105,7 @@ impl Proposer {
             filler: vec![0; shared.config.filler_bytes].into(),
         };
         let references = |vote: &_, committee| shared.chain.reference(vote, committee);
+        // A support may refer to a block that went away with its branch.
         let Ok(encoded) = body.encode(shared.format, &references) else {
             return;
         };
@@ -147,6 +149,7 @@ impl Proposer {
             return;
         };
         block.signature = signature;
+        // Judged again, since the signature may have waited behind other jobs until the slot was over.
         if shared.now < shared.deadlines(Phase::Propose, block.header.slot).signed {
             self.made.push_back(block);
         } else {
@@ -259,6 +262,8 @@ impl Room {
         let around = around + format.bundle_bytes_max();
         Self {
             wire_bytes: config.block_bytes_max.saturating_sub(around),
+            // The decoder's bound on entries in raw planes (`Body::read`): a longer block would be
+            // malformed.
             raw_bytes: BLOCK_BYTES_MAX,
         }
     }

@@ -87,6 +87,7 @@ impl<'a> Shared<'a> {
 impl Lent<'_> {
     /// Returns the state of a slot, creating it if its epoch is ready.
     pub(super) fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
+        // Callers have checked that the slot is open or has begun, which bounds the number of states.
         if !self.slots.contains_key(&slot) {
             let epoch = slot.epoch(self.config.epoch_slots);
             let committees = self.epochs.ready(epoch)?.clone();
@@ -113,6 +114,7 @@ impl<'a, S> Shared<'a, S> {
     /// The epoch that names the key table of an entry whose committees are ready.
     pub(super) fn table_of(&self, entry: &Entry) -> Epoch {
         let committees = self.committees_of(&entry.vote);
+        // The default is not used: callers have checked that the committees are ready.
         committees.map_or(Epoch(0), |of| of.assignment.epoch())
     }
 
@@ -161,6 +163,8 @@ impl<'a, S> Shared<'a, S> {
         count: usize,
         bytes: usize,
     ) -> Option<Vec<Bytes>> {
+        // Lengths are checked here, as a child process may answer with anything and encoders panic on a
+        // wrong one.
         let signed = match outcome {
             Outcome::Done(Product::Signed(signed) | Product::Selected(signed))
                 if signed.len() == count && signed.iter().all(|one| one.len() == bytes) =>

@@ -76,6 +76,7 @@ impl Horn {
             match made {
                 gate::Made::Votes { slot, committee } => self.votes_changed(slot, committee),
                 gate::Made::Aggregates { slot, unit } => {
+                    // The unit is the one that combines them, a level above theirs.
                     self.evidence_changed(unit.level - 1, slot, unit.committee);
                 }
                 gate::Made::Accepted {
@@ -96,6 +97,8 @@ impl Horn {
                         let root = *block.content(self.config.network(), &self.format);
                         self.fx.imported(slot, root, block.data.clone());
                     }
+                    // The import may let the next signed block proceed, in a call nested in this one. No
+                    // more than a room of them wait, which bounds the depth.
                     self.gate(gate::Input::Imported { block, result });
                 }
                 gate::Made::Branch {
@@ -223,6 +226,7 @@ impl Horn {
             return;
         }
         for committee in self.committees(committee) {
+            // Noted before the next level looks, as it waits while this one is not settled.
             let settled = self.roles.maker(level).is_settled(slot, committee);
             if let Some(state) = self.slots.get_mut(&slot) {
                 state.making[usize::from(committee)][usize::from(level)] = !settled;

@@ -109,6 +109,7 @@ impl Roster {
         for index in 0..layout.units_of_committee(self.level) {
             let unit = Unit::new(self.level, committee, index);
             let positions = layout.unit_range(unit);
+            // Before the shuffle below: most units have no local member.
             if committees.local_in(positions.clone()).is_empty() {
                 continue;
             }

@@ -80,6 +80,8 @@ impl Shuffle {
     /// whichever way needs fewer hashes.
     pub(crate) fn first(&self, count: u32) -> Vec<u32> {
         let count = count.min(self.n);
+        // Per round: a pivot and a block of bits for each index, or one pivot and the blocks of half the
+        // positions.
         let hashes_one_by_one = 2 * u64::from(count);
         let hashes_whole_list = 2 + u64::from(self.n / (2 * BLOCK_BITS));
         if hashes_one_by_one < hashes_whole_list {
@@ -116,6 +118,7 @@ impl Shuffle {
     }
 
     fn step(&self, i: u32, t: u8) -> u32 {
+        // In 64 bits, as the sum of pivot and n may exceed 32.
         let (i64, n64) = (u64::from(i), u64::from(self.n));
         let flip = ((u64::from(self.pivot(t)) + n64 - i64) % n64) as u32;
         let pos = i.max(flip);

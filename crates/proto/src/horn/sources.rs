@@ -69,6 +69,7 @@ impl Sources {
             return false;
         };
         let unit = self.layout.committee(committee);
+        // By the inverse of the shuffle: two hashes a round, however many collectors there are.
         let rank = |position| selection::rank(&committees.seed, slot, unit, &self.layout, position);
         let position = committees.position_in(validator, unit);
         position.is_some_and(|position| rank(position) < self.collectors)

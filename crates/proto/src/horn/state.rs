@@ -37,6 +37,7 @@ impl Waits for Waiting {
     /// Bytes of the message on the wire and decoded.
     fn held_bytes(&self) -> usize {
         let support = &self.message.evidence.support;
+        // Twice: as received, and for the decoded evidence, which is no longer than the message.
         2 * self.message.data.len() + support.planes_count() * support.len() / 8
     }
 }
@@ -267,6 +268,7 @@ impl SlotState {
 
     /// Stops accepting aggregates of a unit from a sender.
     pub(super) fn refuse(&mut self, unit: Unit, sender: Validator) {
+        // The sender's envelope has been verified by now, so nobody else can have it refused.
         self.refused.insert((unit, sender));
     }
 
@@ -285,6 +287,7 @@ impl SlotState {
         let layout = self.layout();
         let vote = &self.ballots.get(first.ballot).vote;
         let position = layout.cell_range(cell).start + first.position;
+        // Of any level: every aggregate that has the vote proves it as well as the message would.
         let units = (1..=layout.levels()).map(|level| layout.unit_at(level, position));
         let mut accepted = units.flat_map(|unit| {
             let at = (position - layout.unit_range(unit).start) as usize;

@@ -210,6 +210,7 @@ impl Store {
         format: &WireFormat,
     ) -> Arc<Received<M>> {
         let received = Received::new(data, message);
+        // What these bytes mean depends on the chain, so another state machine must not find the result.
         if format.context != Context::None {
             return received;
         }

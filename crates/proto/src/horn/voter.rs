@@ -99,6 +99,7 @@ impl Voter {
             ballot,
             voters,
         } = job;
+        // None if the slot has been closed in the meantime.
         if let Some(running) = self.signing.get_mut(&(slot, committee)) {
             *running -= 1;
             if *running == 0 {

@@ -321,6 +321,7 @@ impl Block {
     ) -> Result<Self, DecodeError> {
         let mut reader = open(bytes, Kind::Block)?;
         let header = Header::read(&mut reader, format)?;
+        // Not covered by the root: two messages of the same block may differ in it.
         let signature = reader.bytes(format.duty_signature_bytes)?.into();
         // Check the digest first: it is cheaper than reading the supports of a body that does not
         // match.

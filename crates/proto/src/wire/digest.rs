@@ -120,6 +120,7 @@ fn content_digest(
     evidence: &Evidence,
     length: EvidenceLength,
 ) -> [u8; 32] {
+    // Whatever coding the network uses: what is signed must not depend on how it was sent.
     let support = support_code::encode(&evidence.support, Coding::Raw, None);
     let evidence_len = u32::try_from(evidence.bytes.len()).expect("evidence has at most 16 MiB");
     let prefix = evidence_len.to_le_bytes();

@@ -77,6 +77,7 @@ impl WireFormat {
         unit: Unit,
         references: References<'_>,
     ) -> Result<Arc<Support>, DecodeError> {
+        // Not malformed: the block may still arrive (`Reject::from_decode`).
         let reference =
             self.reference(vote, unit, references)
                 .map_err(|_| DecodeError::Missing {

@@ -97,6 +97,8 @@ impl Reject {
     /// would.
     pub(crate) const fn verdict(&self) -> Verdict {
         match self {
+            // An honest peer may send these: its clock differs, it has seen other blocks, or it
+            // does not know what was accepted here.
             Self::TooOld
             | Self::TooEarly
             | Self::UnknownBlock

@@ -18,6 +18,7 @@ impl Config {
     ///
     /// Returns the first [`ConfigError`].
     pub fn validate(&self, info: &SchemeInfo) -> Result<(), ConfigError> {
+        // First, because the other checks index timing, settings and evidence by level.
         self.check_levels(info)?;
         self.check_ranges()?;
         self.check_weights()?;
@@ -174,6 +175,7 @@ impl Config {
     /// Checks that the configured cover and multiplicity work for evidence of a level.
     fn check_cover(&self, info: &SchemeInfo, level: u8) -> Result<(), ConfigError> {
         let (value, cover) = (self.multiplicity_max, self.level(level).cover);
+        // Level 1 combines no evidence, and its multiplicity is checked like that of level 2.
         let overlap = info.overlap(level.max(2) - 1);
         let max = match overlap {
             Overlap::Counted { max } => max,

@@ -81,9 +81,13 @@ impl Gate {
             return Err(Reject::NotSelected.into());
         }
         let standing = check_again(state, lent.config, lent.format, &message)?;
+        // A second message only has to prove that its sender contradicts itself. For that its votes need
+        // not count.
         if matches!(standing, Standing::First) {
             check_counts(state, &ballot, &message)?;
         }
+        // From here on the slot no longer restarts under other committees: these verify the message
+        // (`SlotState::is_untouched`).
         if let Some(state) = lent.slots.get_mut(&slot) {
             state.has_aggregates = true;
         }
@@ -212,6 +216,8 @@ impl Gate {
             lent.fx.counters.evidence_cached += u64::from(stage == Stage::Sender);
             self.take_aggregate(lent, waiting);
         }
+        // The batch stays busy between the two stages: only the end of the second one lets the next job
+        // start.
         match left.is_empty() {
             false => self.spawn_aggregates(lent, queue, epoch, Stage::Evidence, left, 1),
             true => self.aggregates_ended(lent, queue),
@@ -330,6 +336,8 @@ fn check_again<'a>(
         return Ok(standing);
     }
     let (level, accepted) = (message.unit.level, state.accepted(message.unit));
+    // Not a room to be filled first: a sender has one message, and chance seldom selects more senders
+    // than this (docs/horn.md, "> 48 of a group").
     if accepted.len() >= usize::from(config.level(level).taken_max) {
         return Err(Reject::Full);
     }

@@ -28,6 +28,7 @@ use crate::wire::{BLOCK_BYTES_MAX, Block, Entry, Header, Kind, Reject, Root, Top
 /// by peer, so copies of a block forged by one peer do not displace other peers' blocks.
 pub(in crate::horn) const ROOM: Room = Room {
     items: 64,
+    // The largest block takes less than three: as received, its entries in raw planes, its bundle.
     bytes: 4 * BLOCK_BYTES_MAX,
 };
 /// Maximum number of blocks whose entries are verified at a time. Their bytes have the same limit as
@@ -116,6 +117,8 @@ impl Blocks {
             let same = all.filter(|other| proposal(other) == proposal(waiting));
             same.count() < RUNNING_PER_PROPOSAL_MAX && bytes + waiting.held_bytes() <= ROOM.bytes
         };
+        // Not only the first in line: a proposer with two blocks in verification does not hold up the
+        // blocks of others behind its third.
         self.signed.take(1, fits).pop()
     }
 }
@@ -142,6 +145,8 @@ impl Gate {
         if lent.chain.header(&header.parent).is_none() {
             return Err(Refusal::Park(Awaited::Block(header.parent), None));
         }
+        // The body is decoded only now: its supports may be coded relative to blocks of the parent's
+        // chain.
         let references = |vote: &_, committee| lent.chain.reference(vote, committee);
         let block = lent.store.read(data, lent.format, &references);
         let block = block.map_err(Reject::from_decode)?;
@@ -188,6 +193,8 @@ impl Gate {
         let Some(vote) = votes.find(|vote| lent.committees_of(vote).is_none()) else {
             return Ok(());
         };
+        // One branch at a time. Once its committees are ready the block is admitted again, and if votes
+        // of another epoch lack theirs too, it waits again.
         let mix = lent.mix_of(vote).ok_or(Refusal::Unprepared)?;
         self.made.push_back(Made::Branch {
             epoch: vote.slot.epoch(lent.config.epoch_slots),
@@ -309,6 +316,7 @@ impl Gate {
         waiting: WaitingBlock,
     ) -> Option<WaitingBlock> {
         let header = &waiting.block.header;
+        // A block that fills a gap has no open slot of its own, and uses a session of the newest one.
         let state = lent.slots.get(&header.slot);
         let Some(state) = state.or(lent.slots.values().next_back()) else {
             lent.fx.ignore(waiting.origin);
@@ -391,10 +399,13 @@ impl Gate {
                 }
             }
         }
+        // Not before all jobs have ended: each is answered exactly once, and the answer finds its block
+        // by this number.
         if pending.jobs_left == 0
             && let Some(pending) = self.blocks.running.remove(&job.number)
         {
             match pending.failed {
+                // One false entry is proof enough, even if another job had no result.
                 Some(reason) => {
                     self.note_false(lent, pending.waiting.block.header.slot);
                     lent.fx.reject(pending.waiting.origin, reason);

@@ -76,6 +76,8 @@ impl Closed {
     /// arrive again: the chain knows whether it has it.
     pub(super) fn admit(&self, slot: Slot, root: &Root) -> Result<(), Reject> {
         match self.slots.get(&slot) {
+            // This arm comes first: the chain may have given the block up and need it again, whatever
+            // else its proposer signed.
             Some(past) if past.root.as_ref() == Some(root) => Ok(()),
             Some(past) if past.equivocated || past.false_blocks > 0 => Err(Reject::Duplicate),
             _ => Ok(()),
@@ -97,6 +99,7 @@ impl Closed {
         let place = self.note(slot, root, data);
         if let BlockOrder::Second(_) = place {
             let past = self.past(slot);
+            // The second block has proven the equivocation; a third one adds nothing.
             if std::mem::replace(&mut past.equivocated, true) {
                 return Err(Reject::Duplicate);
             }

@@ -106,6 +106,7 @@ impl Lot {
     /// Parks a message. Returns the messages displaced by it.
     fn park(&mut self, message: Parked) -> Result<Vec<Parked>, Reject> {
         let (awaited, peer, place) = (message.awaited, message.peer(), message.place());
+        // Both checks come before the room: a message that is refused must not displace another.
         if place.is_some_and(|place| self.places.contains(&place)) {
             return Err(Reject::Duplicate);
         }
@@ -160,6 +161,7 @@ impl Lot {
 
     /// Takes the messages that wait for something that is now available.
     fn take(&mut self, awaited: &Awaited) -> Vec<Parked> {
+        // Most blocks are awaited by nothing, and the search below looks at the whole queue.
         if !self.speakers.contains_key(awaited) {
             return Vec::new();
         }
@@ -204,8 +206,11 @@ impl Lot {
         let peers = |speakers: &Speakers| -> Vec<Peer> {
             speakers.iter().filter_map(|(peer, _)| *peer).collect()
         };
+        // A message made here names no peer to ask, and has no voice.
         let voice = |(peer, _): &(Option<Peer>, usize)| {
             let spoken = self.spoken.get(peer).filter(|_| peer.is_some());
+            // A share is 2^24 or more, as at most `SPOKEN_MAX` things divide it, and the shares of 2^31
+            // peers fit a u64.
             spoken.map_or(0, |spoken| VOICE / spoken)
         };
         let all = self.speakers.iter();
@@ -274,6 +279,7 @@ impl Gate {
     /// Something awaited is now available: the messages that waited for it proceed.
     pub(super) fn unpark(&mut self, lent: &mut Lent<'_>, awaited: &Awaited) {
         for parked in self.lot.take(awaited) {
+            // Not `receive`: it was counted as seen when it arrived.
             self.admit(lent, parked.origin, parked.topic, parked.data);
         }
     }

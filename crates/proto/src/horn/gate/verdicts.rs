@@ -76,10 +76,12 @@ impl Gate {
     pub(super) fn verify_rest(&mut self, lent: &mut Lent<'_>, mut job: Job, named: &[usize]) {
         let gone = job.take(named);
         gone.iter().for_each(|origin| lent.fx.ignore(*origin));
+        // Where nothing was removed the next job would be the same as this one, and crash as well.
         if gone.is_empty() || !job.may_again() {
             return self.finished(lent, job, Outcome::Crashed);
         }
         match job {
+            // `spawn_votes` would drop votes of a slot that is over, and each of them needs a verdict.
             Job::Votes { slot, .. } if !lent.slots.contains_key(&slot) => {
                 return self.finished(lent, job, Outcome::Crashed);
             }

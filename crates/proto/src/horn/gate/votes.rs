@@ -50,6 +50,8 @@ impl Gate {
             with_seat(refusal, || seat(state?, cell, message.validator))
         })?;
         let state = lent.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
+        // Before any check of the voter: from here on the slot is in use and keeps its committees
+        // (`SlotState::is_untouched`).
         state.votes_seen += 1;
         let position = state
             .committees
@@ -141,6 +143,8 @@ pub(super) fn spawn_votes(
     let Some(state) = lent.slots.get(&slot) else {
         return;
     };
+    // Positions were looked up under these committees. A slot in which a vote arrived does not restart
+    // under others.
     let members = state.committees.assignment.cell_members(cell);
     let claim = |vote: &WaitingVote| Claim::One {
         validator: Validator(members[vote.position as usize]),
@@ -207,6 +211,7 @@ pub(super) fn take_own_vote(
     match take_vote(state, cell, own) {
         Ok(()) => lent.fx.accept(Kind::Vote, None),
         Err(Contradiction::Reject(reason)) => lent.fx.reject(None, reason),
+        // Not reported: the voter is hosted here.
         Err(Contradiction::Proof(_)) => lent.fx.reject(None, Reject::Duplicate),
     }
 }
@@ -215,6 +220,7 @@ pub(super) fn take_own_vote(
 fn seat(state: &SlotState, cell: Cell, sender: Validator) -> Option<Seat> {
     let position = state.committees.position_in(sender, cell.into())?;
     let votes = state.cell(cell);
+    // What an equivocator sends cannot be accepted whatever the block is, so it need not wait.
     let first = votes.and_then(|votes| votes.first(position));
     let (slot, phase) = (state.slot, Phase::Vote);
     first
@@ -256,6 +262,8 @@ fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(),
     let first = votes.first(vote.position);
     check_first(first, choice)?;
     if let Some(first) = first {
+        // The voter is marked even if neither a message nor an aggregate is left to prove it, so that no
+        // third vote is verified.
         let single = votes.contradict(vote.position).cloned();
         let proof = single.or_else(|| state.proof_of(cell, first).cloned());
         let pair = [proof.ok_or(Reject::Duplicate)?, vote.data];
@@ -264,6 +272,7 @@ fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(),
     let members = state.committees.assignment.cell_members(cell);
     let validator = Validator(members[vote.position as usize]);
     let weight = state.committees.weights.of_one(validator);
+    // Before the vote is inserted: where no index is left, it must not become its voter's first.
     let choice = state.ballots.track_vote(&vote.ballot, weight)?;
     state
         .cell_mut(cell)

@@ -53,6 +53,7 @@ impl Proposer {
         };
         let until = shared.clock.slot_start(slot);
         let request = Request {
+            // A session of its own: the job begins in the slot before, and no slot's end may cancel it.
             session: shared.fx.session(slot),
             message: parent,
             committee: None,
@@ -98,6 +99,7 @@ impl Proposer {
             Outcome::Invalid(bad) if bad.iter().any(|i| *i < collections.len()) => {
                 shared.fx.counters.jobs_failed += 1;
                 for claimed in bad.iter().filter_map(|i| collections.get(*i)) {
+                    // None of them is chosen again, so the attempts come to an end.
                     self.pool.remove(claimed);
                     shared.fx.counters.collections_dropped += 1;
                 }
@@ -117,6 +119,7 @@ impl Proposer {
         slot: Slot,
         parent: &Root,
     ) -> (Vec<Entry>, Bytes) {
+        // Gone even if it is not used: what does not fit this parent is not offered again.
         let ready = self.bundle.take().filter(|ready| {
             let mut entries = ready.entries.iter();
             entries.all(|entry| is_includable(shared, entry, slot, parent))
