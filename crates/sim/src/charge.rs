@@ -49,6 +49,7 @@ impl Processor {
     /// Core time for work of this cost.
     fn time_ns(&self, cost_ns: u64) -> u64 {
         let wide = u128::from(cost_ns) * u128::from(self.factor_pct);
+        // Rounded up: work that costs anything takes time, unless the factor is 0.
         u64::try_from(wide.div_ceil(100)).unwrap_or(u64::MAX)
     }
 }
@@ -160,6 +161,7 @@ impl<W: Labour> Compute<W> {
         if time_ns == 0 {
             return done.push(Done::ran(job, request.work));
         }
+        // By the time that it takes here, so a slow node may need a lane where a fast one does not.
         if time_ns < INLINE_NS_MAX {
             let end_ns = at.hot.cpu_free_ns.max(at.now).saturating_add(time_ns);
             at.hot.cpu_free_ns = end_ns;
@@ -186,6 +188,7 @@ impl<W: Labour> Compute<W> {
     /// Abandons the jobs of a session.
     pub(crate) fn cancel(&mut self, at: At<'_>, session: SessionId, done: &mut Vec<Done<W>>) {
         let processor = self.kinds[usize::from(self.kind[at.node])];
+        // Inline jobs are left alone: they take less than 20 µs.
         if let Some(Some(lanes)) = self.lanes.get_mut(at.node) {
             lanes.cancel(at, processor, session, done);
         }
@@ -222,6 +225,7 @@ impl<W: Labour> Compute<W> {
 
 /// Argument of a lane event: the lane in the bits below the generation, which wraps.
 fn lane_arg(lane: usize, generation: u32) -> u32 {
+    // The generation has 22 of the 28 bits: a stale event is mistaken only after four million reschedulings.
     (generation << 6 | lane as u32) & ARG_MAX
 }
 

@@ -112,6 +112,7 @@ impl Blame {
         about: u32,
         reason: &'static str,
     ) -> bool {
+        // A faulty node may report anything.
         if !honest[node as usize] {
             return false;
         }
@@ -217,11 +218,13 @@ impl Ledger {
     /// Ends the run once this percentage of all deliveries of honest nodes has happened.
     pub(crate) fn end_after(&mut self, percent: u64) {
         let nodes = self.honest.iter().filter(|honest| **honest).count() as u64;
+        // A source does not deliver its own payload.
         let sources = self
             .items
             .iter()
             .filter(|item| self.honest[item.source as usize]);
         let all = nodes * self.items.len() as u64 - sources.count() as u64;
+        // Rounded up: 99 % of fewer than a hundred deliveries are all of them.
         self.until = (all * percent).div_ceil(100);
     }
 
@@ -336,6 +339,7 @@ impl Ledger {
                 min_ns,
             });
         }
+        // Deliveries are shown in order of time, so none of these receivers had the payload later than now.
         let min_ns = lower_bounds.capacity_ns(receivers);
         if value_ns < min_ns {
             self.accuse(Violation::Capacity {

@@ -286,6 +286,7 @@ impl Compute {
             if let Source::Unit(unit) = claimed.source {
                 self.release(unit);
             }
+            // The old ticket is already scheduled, and must find nothing when it is due.
             let renewed = self.next_id();
             self.sessions.insert((node, session, renewed));
             self.tickets.insert(
@@ -379,6 +380,7 @@ impl Compute {
         let mut ids = Vec::with_capacity(waiting.len());
         let mut jobs = Vec::with_capacity(waiting.len());
         let mut totals: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+        // In the order of their creation, so that the same claims are cross-checked in every run.
         for id in waiting {
             let unit = self.units.get_mut(&id).expect("a waiting unit is kept");
             let State::Waiting(job) = std::mem::replace(&mut unit.state, State::Running) else {
@@ -435,6 +437,7 @@ impl Compute {
         let State::Done(outcome) = &unit.state else {
             unreachable!("a unit has run before it is taken");
         };
+        // A copy, because other tickets and later identical jobs take the same result.
         let outcome = outcome.clone().map(|output| self.env.take_keys(output));
         self.release(id);
         outcome
@@ -455,6 +458,7 @@ impl Compute {
                 self.kept.push_back((id, weight));
                 self.kept_bytes += weight;
             }
+            // It is not to be shared, never ran, or may end differently the next time.
             _ => self.forget(id),
         }
         while self.kept_bytes > self.cache_bytes_max {

@@ -64,6 +64,7 @@ impl Graph {
         let nodes = scenario.sim.nodes;
         match &scenario.graph {
             Kind::Permutations { degree } => {
+                // A permutation gives a node two neighbours: its image, and the node of which it is the image.
                 let ends = draw::permutations(nodes, degree / 2, seed);
                 Graph::from_edges(nodes, ends)
             }
@@ -98,6 +99,7 @@ impl Graph {
         let mut centres = centres.to_vec();
         centres.sort_unstable();
         centres.dedup();
+        // Before the list of edges takes the memory.
         check_ends(2 * u64::from(nodes) * centres.len() as u64)?;
         let row = |from: u32| (0..nodes).map(move |to| (from, to));
         Graph::from_edges(nodes, centres.into_iter().flat_map(row).collect())
@@ -118,6 +120,7 @@ impl Graph {
                 (draw(edge), [node, peer])
             }));
         }
+        // By draws that depend on the edge alone, so that others do not change which of two comes first.
         edges.sort_unstable();
         let mut degrees = vec![0_u8; self.nodes() as usize];
         edges.into_iter().map(move |(_, edge)| {
@@ -151,6 +154,7 @@ impl Graph {
             offsets[(end >> 32) as usize + 1] += 1;
             peers.push(*end as u32);
         }
+        // Up to 2 GiB, before as much again is needed below.
         drop(ends);
         for i in 0..nodes as usize {
             offsets[i + 1] += offsets[i];
@@ -228,6 +232,7 @@ impl Graph {
 
     /// The number that `node` has for `peer`.
     pub(crate) fn number_of(&self, node: u32, peer: u32) -> Option<u32> {
+        // Rows are ascending.
         self.peers(node).binary_search(&peer).ok().map(|i| i as u32)
     }
 }

@@ -49,11 +49,13 @@ const fn exponentials() -> [u32; 1024] {
         let mut bit = 0;
         while bit < SQUARINGS {
             mantissa = (mantissa * mantissa) >> 62;
+            // If the square is 2 or more, the next bit of the logarithm is 1 and the square is halved.
             let carry = mantissa >> 63;
             mantissa >>= carry;
             log2 = 2 * log2 + carry;
             bit += 1;
         }
+        // Units of 2^-40 times units of 2^-62, to units of 2^-16.
         all[i] = ((((11 << SQUARINGS) - log2) * LN_2) >> (62 + SQUARINGS - 16)) as u32;
         i += 1;
     }
@@ -77,6 +79,7 @@ pub(crate) fn spread(seed: u64, index: u32) -> (u64, u64) {
             .wrapping_mul(step)
             .wrapping_add(mix([seed, axis, 0, 0]))
     };
+    // 2^64 divided by the plastic number, and by its square.
     (at(0xc13f_a9a9_02a6_328f, 1), at(0x91e1_0da5_c79e_7b1d, 2))
 }
 
@@ -84,6 +87,7 @@ pub(crate) fn spread(seed: u64, index: u32) -> (u64, u64) {
 /// 2^-64.
 pub(crate) fn choose(weights: impl Iterator<Item = u32> + Clone, point: u64) -> usize {
     let total: u64 = weights.clone().map(u64::from).sum();
+    // Below the sum of the weights, so it falls into the interval of one of them.
     let mut rest = ((u128::from(point) * u128::from(total)) >> 64) as u64;
     let mut last = 0;
     for (i, weight) in weights.enumerate().filter(|(_, weight)| *weight > 0) {
@@ -173,6 +177,7 @@ impl Latency {
     /// Jitter to add to `base_ns`, from 64 random bits.
     #[inline]
     pub(crate) fn jitter_ns(&self, base_ns: u64, draw: u64) -> u64 {
+        // Exact, since latencies are whole milliseconds.
         exponential(base_ns / 100 * u64::from(self.jitter_pct), draw)
     }
 

@@ -234,6 +234,7 @@ impl<M: Clone> Net<M> {
                 && hot.up_free_ns <= now
                 && hot.queue.is_empty()
                 && first.is_none();
+            // Connections with state take the way through the queue, where `next_part` cuts off what may be sent.
             if is_free && self.connections.is_empty() {
                 self.launch(queue, now, from, &flight);
                 continue;
@@ -246,6 +247,7 @@ impl<M: Clone> Net<M> {
             }
             tally.queue_bytes += bytes;
             tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
+            // One flight for up to eight receivers, queued once it is full or there are no more.
             match &first {
                 _ if !is_shared => self.enqueue_flight(queue, now, from, flight, &[]),
                 None => first = Some(flight),
@@ -287,6 +289,7 @@ impl<M: Clone> Net<M> {
         if flight.message != NONE {
             self.messages.release(flight.message);
         }
+        // The sender counts what is under way to a neighbour, and would wait for this message for ever.
         if flight.marks & mark::PACED != 0 {
             let peer = self.peer_number(from, flight.end);
             queue.push(now, from, event::READY, peer);
@@ -308,6 +311,7 @@ impl<M: Clone> Net<M> {
             self.lately.push(Default::default());
             self.rates.len() - 1
         });
+        // What is on the wire keeps its time, and the loads keep the class that the node began with.
         self.hot[node].rate = index as u16;
     }
 
@@ -329,6 +333,7 @@ impl<M: Clone> Net<M> {
     #[inline]
     pub(crate) fn wake(&mut self, queue: &mut Windows, now: u64, from: u32) {
         let hot = &mut self.hot[from];
+        // When it is free it goes on with the queue by itself.
         if hot.next != Next::Nothing {
             return;
         }
@@ -385,6 +390,7 @@ impl<M: Clone> Net<M> {
             Some(turns) => !turns.is_empty(),
             None => !hot.queue.is_empty(),
         };
+        // A paced message has already scheduled the event that goes on.
         if !more || hot.next != Next::Nothing {
             return None;
         }
@@ -402,6 +408,7 @@ impl<M: Clone> Net<M> {
         if queue.is_empty() {
             return None;
         }
+        // A flight to several receivers stays at the head until the last of them.
         let flight = match self.flights.split(queue.head) {
             Some(flight) => flight,
             None => {
@@ -423,6 +430,7 @@ impl<M: Clone> Net<M> {
     ) {
         let Direction { node: from, end } = direction;
         if self.connections.is_empty() {
+            // Flights to several receivers lose this one; a flight to it alone is taken out below.
             self.cancel_shared(direction, &fits);
         }
         let messages = &self.messages;
@@ -449,6 +457,7 @@ impl<M: Clone> Net<M> {
             let flight = self.flights.remove(index);
             self.forget(queue, now, from, &flight);
         }
+        // What waits behind takes over the turn, or nothing would ever serve it.
         if lost_turn && self.list(from, end) {
             self.wake(queue, now, from);
         }
@@ -477,6 +486,7 @@ impl<M: Clone> Net<M> {
 
     /// Drops everything waiting at a node that went down.
     pub(crate) fn clear(&mut self, queue: &mut Windows, now: u64, from: u32) {
+        // What is on the wire leaves the node all the same, so the uplink stays occupied for as long.
         let mut taken = Vec::new();
         while let Some(index) = self.hot[from].queue.pop(&mut self.flights) {
             taken.push(index);

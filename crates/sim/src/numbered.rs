@@ -28,6 +28,7 @@ impl<T> Numbered<T> {
     /// The value with this number, if there is one.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        // A number before the first one wraps to a position beyond the last.
         let place = number.wrapping_sub(self.first) as usize;
         self.items.get_mut(place)
     }

@@ -242,6 +242,7 @@ where
     R::Delivery: Into<Delivery> + Copy,
 {
     let most = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes);
+    // Reported here, since the ledger would panic.
     if most > DELAYS_MAX {
         let max = DELAYS_MAX;
         return Err(RunError::Deliveries { value: most, max });
@@ -263,12 +264,14 @@ where
         let bytes = published.bytes;
         world.command(at, published.source, Publish { item, bytes });
     }
+    // Before nodes learn of their neighbours, so that wrappers see that as well.
     faults::apply(scenario, setup, nodes.chunks, &mut world)?;
     if nodes.learn {
         world.connect();
     }
     world.set_restart(nodes.anew);
     observe.begins();
+    // The source of a payload does not deliver it.
     let deliveries_max = most - u64::from(scenario.traffic.count);
     let stop = scenario.sim.stop;
     let pause = drive(&mut world, stop, Time::MAX, observe, |world| {
@@ -307,6 +310,7 @@ fn bounds<R>(scenario: &Scenario, nodes: &Nodes<R>, lower_bounds: &[LowerBounds]
 pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
     match scenario.sim.stop {
         Stop::Events(_) => 1,
+        // Each span numbers its own events.
         _ if observe.traces().is_some() => 1,
         _ => observe.threads(),
     }
@@ -326,6 +330,7 @@ pub(crate) fn drive<R: Role, W: Probe<R>>(
 ) -> Result<Pause, RunError> {
     loop {
         let pause = step(world, stop, until, observe)?;
+        // Before the pause is judged, so that a violation in the last events of a run is found too.
         let (deliveries, deliveries_max) = look(world)?;
         if pause != Pause::Events {
             world.count_running();
@@ -364,9 +369,11 @@ fn step<R: Role, W: Probe<R>>(
         LOOK_EVENTS
     };
     let pause = world.run_until(until, look.min(last.saturating_sub(world.events())));
+    // The run ends inside a window, which would not be shown before its end.
     if world.events() >= last {
         world.close();
     }
+    // Before an error is returned, so that the trace goes up to it.
     let told = world.take_trace();
     if !told.is_empty() {
         observe.trace(told);

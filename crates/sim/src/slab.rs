@@ -36,6 +36,7 @@ impl<T> Slab<T> {
             holders,
             thing: Some(thing),
         };
+        // Reused first, so the bound is on the values at one time and not on those of the whole run.
         if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
             return Some(index);

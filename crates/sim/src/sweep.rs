@@ -121,6 +121,7 @@ impl Plan {
             items: Vec::new(),
         };
         for set in points(&scenario.sweep) {
+            // Every point is parsed now, so that no run of a plan turns out invalid on the host that gets it.
             let canonical = plan.at(&set)?.canonical();
             let seeds = scenario.sim.seeds;
             for seed in seeds.first..=seeds.last {
@@ -161,6 +162,7 @@ impl Plan {
             error,
         })?;
         scenario.sweep.clear();
+        // A value of the sweep may be the name of a file, so points have different files.
         let named = scenario.files().into_iter();
         let files = named.filter_map(|name| self.head.files.get_key_value(name));
         scenario.inputs = files

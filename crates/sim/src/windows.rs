@@ -30,7 +30,8 @@ pub(crate) const FIRST: u8 = 0;
 /// Kind of events that come from another node.
 pub(crate) const ARRIVAL: u8 = KIND_MAX;
 
-/// Bits in the sequence number of an arrival at its sender: everything that arrives at one instant was sent together.
+/// Bits in the sequence number of an arrival at its sender. It orders only what arrives at one instant and was equally
+/// long on the wire, which is little unless a cut has delayed it.
 const NUMBER_BITS: u32 = u16::BITS;
 
 /// Prefetch distance in events: handling this many takes longer than a memory read.
@@ -186,6 +187,7 @@ pub(crate) struct Windows {
 impl Windows {
     /// An empty set of events for these nodes, which no message reaches in less than `least_ns`.
     pub(crate) fn new(least_ns: u64, nodes: Range<u32>) -> Self {
+        // Rounded down: a window must not be longer than the latency, and a power of two makes its number a shift.
         let bits = least_ns.max(1).ilog2();
         #[cfg(test)]
         let bits = bits.min(tests::BITS_MAX.get());
@@ -244,12 +246,14 @@ impl Windows {
         more: [u32; 2],
     ) {
         self.scheduled += 1;
+        // 0 is below every number, so this kind precedes the other events of its node and time.
         let order = if kind == FIRST { 0 } else { self.scheduled };
         let event = Event::new(time_ns, order, node, kind, arg, more);
         self.len += 1;
         if time_ns >= self.end_ns {
             return self.place(event);
         }
+        // The turn of another node may be over, and then nothing would read the event.
         assert_eq!(node, self.node, "a node schedules for itself");
         let mut at = self.own.len();
         while at > 0 && event < self.own[at - 1] {
@@ -295,6 +299,7 @@ impl Windows {
             _ => return self.later.entry(window).or_default().push(event),
         };
         self.pool.push(bucket, event);
+        // One bit for both: near windows lie within the ring.
         self.used[slot / 64] |= 1 << (slot % 64);
     }
 
@@ -320,11 +325,13 @@ impl Windows {
             return false;
         }
         self.window = window;
+        // The last instant, because the end of the last window of all is 2^64.
         let last_ns = (window << self.bits) | ((1 << self.bits) - 1);
         if until_ns > last_ns {
             self.end_ns = last_ns + 1;
             self.part(window);
         } else {
+            // The window is to stop early. What comes later returns to the ring and is found when it is opened again.
             self.end_ns = until_ns;
             self.drain(window);
             self.put_back(until_ns);
@@ -465,6 +472,7 @@ impl Windows {
     fn fill_turn(&mut self, places: Range<usize>) {
         self.turn.clear();
         let events = &mut self.events[places];
+        // What the offset within the window and the position leave; none if windows are too wide.
         let rank_bits = u64::BITS - PLACE_BITS - self.bits.min(u64::BITS - PLACE_BITS);
         let (begin_ns, mut rank_max) = (self.window << self.bits, 0);
         if events.len() > 2 && events.len() <= 1 << PLACE_BITS && rank_bits > 0 {
@@ -476,8 +484,10 @@ impl Windows {
             };
             self.turn.extend((0..).zip(&*events).map(key));
         }
+        // Otherwise a rank has run into the bits of the offset.
         if !self.turn.is_empty() && rank_max >> rank_bits == 0 {
             self.turn.sort_unstable();
+            // Events of equal time and rank are in the order of their departure, which the number does not contain.
             let is_same = |pair: &[u64]| pair[0] >> PLACE_BITS == pair[1] >> PLACE_BITS;
             if !self.turn.windows(2).any(is_same) {
                 let places = self.turn.iter_mut();
@@ -501,6 +511,7 @@ impl Windows {
     #[inline(always)]
     pub(crate) fn ahead(&self) -> Option<&Event> {
         let at = self.at + AHEAD;
+        // Behind the events of this node lie those of the next one of the block.
         let place = self.turn.get(at).map_or(at, |place| *place as usize);
         self.events.get(self.first + place)
     }
@@ -548,6 +559,7 @@ impl Windows {
     pub(crate) fn comes_next(&self, time_ns: u64) -> bool {
         let own = self.own.front();
         let other = self.of_turn();
+        // At equal times it is queued, and the order of events decides.
         time_ns < self.end_ns
             && own.is_none_or(|own| time_ns < own.time_ns)
             && other.is_none_or(|other| time_ns < other.time_ns)
@@ -570,6 +582,7 @@ impl Windows {
         let window = self.next_window()?;
         self.drain(window);
         let first = self.drained.iter().map(|event| event.time_ns).min();
+        // Nothing is due before 0: all events return.
         self.put_back(0);
         first
     }
@@ -595,6 +608,7 @@ impl Windows {
                 window += u64::from(rest.trailing_zeros());
                 return later.into_iter().chain([window]).min();
             }
+            // The next word. The last one is the first again, whose upper bits are known to be empty.
             window += 64 - window % 64;
         }
         later
@@ -606,6 +620,7 @@ impl Windows {
         let later = self.later.get(&window).map_or(0, Vec::len) as u64;
         let in_ring = window.wrapping_sub(self.window) < RING;
         let in_ring = in_ring.then(|| &self.ring[(window % RING) as usize]);
+        // If the window is not near, these buckets are those of an earlier one, which has no events.
         let buckets = self.near[self.near_of(window)].iter().chain(in_ring);
         buckets.fold(later, |count, bucket| {
             count + self.pool.count(*bucket, enough.saturating_sub(count))

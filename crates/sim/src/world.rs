@@ -161,6 +161,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         let threads = u32::try_from(config.threads).unwrap_or(u32::MAX);
         let span_nodes = nodes.div_ceil(threads.max(1)).max(1);
         let mut roles = roles.into_iter();
+        // There is a first span even without nodes: it holds the graph, and says whether a window is open.
         let firsts = (0..nodes.max(1)).step_by(span_nodes as usize);
         let span = |first: u32| {
             let nodes = first..nodes.min(first + span_nodes);
@@ -312,6 +313,8 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         let most_ns = until_ns.min(self.limits.sim_time_max_ns);
         loop {
             self.check_bounds()?;
+            // Only between windows: inside one, nodes have come to different times, and the probe has not been shown
+            // what they did.
             if !self.is_open() {
                 if self.probe.is_done() {
                     return Ok(Pause::Done);
@@ -339,6 +342,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
             return Err(WorldError::Events { max, at_ns });
         }
         let max = self.on_the_way_max;
+        // Not inside a window, where the number depends on which nodes have had their turn.
         let too_many = !self.is_open() && self.on_the_way() > max as usize;
         match too_many || self.nets().any(|net| net.full) {
             true => Err(WorldError::Flights { max, at_ns }),
@@ -367,6 +371,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
             latest_ns = span.latest_ns.max(latest_ns);
             active_ns = span.active_ns.max(active_ns);
             let outgoing: usize = span.net.outgoing.iter().map(Vec::len).sum();
+            // A timer that an earlier one has replaced stays in the queue and in the count until its time.
             waiting += outgoing + span.queue.len() - span.timers;
         }
         latest_ns.saturating_sub(active_ns) > self.limits.quiet_ns && waiting == 0
@@ -378,6 +383,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         loop {
             let (before, rest) = (self.events(), self.is_open());
             let change = self.changes.first_key_value().map(|((at_ns, _), _)| *at_ns);
+            // Exclusive: what happens at the very time of a change comes after it.
             let until_ns = most_ns.saturating_add(1).min(change.unwrap_or(u64::MAX));
             let window = self.exchange();
             if window.is_some() || self.is_open() {
@@ -392,6 +398,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
             if change.is_none_or(|at_ns| at_ns > most_ns) {
                 return false;
             }
+            // No event is left before the change.
             self.change_next();
         }
     }
@@ -406,6 +413,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         if self.spans.len() > 1 {
             for to in 0..self.spans.len() {
                 for from in 0..self.spans.len() {
+                    // In any order: arrivals are sorted by time, sender and departure when their window is opened.
                     let outgoing = std::mem::take(&mut self.spans[from].net.outgoing[to]);
                     if !outgoing.is_empty() {
                         self.spans[to].incoming.push(outgoing);
@@ -425,6 +433,8 @@ impl<R: Role, W: Probe<R>> World<R, W> {
 
     /// Goes through a window up to `until_ns`: with one thread up to the event `last`, with several to its end.
     fn go(&mut self, window: u64, until_ns: u64, last: u64) {
+        // A lone span may pause inside its window. Several would pause at events that depend on their number, so
+        // they always go to its end.
         if let [span] = &mut *self.spans {
             if span.queue.is_open() || span.queue.open(window, until_ns) {
                 span.go(last);

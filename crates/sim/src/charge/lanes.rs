@@ -90,6 +90,7 @@ impl<W: Labour> Lanes<W> {
     /// may be bounded by the deadline of another.
     fn open(&mut self, now: Time, request: &Request<W>) {
         let &Request { soft, hard, .. } = request;
+        // The plan forgets sessions at the same time.
         self.opened.retain(|session| session.hard > now);
         let mut known = self.opened.iter();
         let known = known.position(|session| session.id == request.session);
@@ -145,6 +146,7 @@ impl<W: Labour> Lanes<W> {
             if arg != lane_arg(lane, self.generations[lane]) {
                 return;
             }
+            // While the run is still on its lane, so that its time up to now is counted.
             self.advance(&mut at);
             let Some(run) = self.runs[lane].take() else {
                 return;
@@ -167,6 +169,7 @@ impl<W: Labour> Lanes<W> {
         done: &mut Vec<Done<W>>,
     ) {
         let lane = usize::from(on.lane);
+        // Asked before `ended`, which frees the lane.
         let running = self.plan.running(lane);
         self.plan.ended(time(now), lane, ran);
         while let Some(output) = self.plan.poll_output() {
@@ -199,6 +202,7 @@ impl<W: Labour> Lanes<W> {
 
     /// Starts whatever can start, and reschedules the ends.
     fn settle(&mut self, mut at: At<'_>, processor: Processor, done: &mut Vec<Done<W>>) {
+        // At the speeds until now: they change as soon as a job starts or stops.
         self.advance(&mut at);
         let At {
             now, node, queue, ..
@@ -222,6 +226,8 @@ impl<W: Labour> Lanes<W> {
             }
             if let Some(start) = self.plan.next(time(now), lane) {
                 let time_ns = processor.time_ns(start.work.features().prior_ns);
+                // The end of a run that was stopped may still be queued, and this one gets no event before a core
+                // is free.
                 self.generations[lane] = self.generations[lane].wrapping_add(1);
                 self.runs[lane] = Some(Run {
                     work: start.work,
@@ -266,6 +272,7 @@ impl<W: Labour> Lanes<W> {
 
     fn arm(&mut self, now: u64, node: u32, queue: &mut Windows) {
         let due = self.plan.next_deadline(time(now));
+        // Never at this instant again, or a deadline that stays due would repeat for ever.
         let due_ns = due.map_or(u64::MAX, |due| due.as_nanos().max(now + 1));
         if due_ns < self.armed_ns {
             self.armed_ns = due_ns;

@@ -77,6 +77,7 @@ impl Sampler {
                             item,
                             claim_index,
                             epoch: job.epoch,
+                            // Its job is gone by the time that the verdict is compared.
                             claim: claim.clone(),
                         });
                     }

@@ -56,6 +56,7 @@ impl Lanes {
         };
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         order.sort_by_key(|&i| (std::cmp::Reverse(jobs[i].prior_ns), i));
+        // The longest come first, and one thread has no pool to share.
         let long_count = match threads {
             1 => 0,
             _ => order.iter().take_while(|&&i| is_long(&jobs[i])).count(),
@@ -103,10 +104,12 @@ impl Lanes {
     ) {
         let next = AtomicUsize::new(0);
         let (sender, receiver) = mpsc::channel();
+        // In place: this thread receives and reports while those of the pool work.
         self.pool.in_place_scope(|scope| {
             for scratch in &mut self.scratches {
                 let (sender, next) = (sender.clone(), &next);
                 scope.spawn(move |_| {
+                    // Relaxed: threads share nothing else by it, and results go through the channel.
                     while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let job = &jobs[index].job;
                         let (outcome, busy_ns) =
@@ -122,6 +125,7 @@ impl Lanes {
                     }
                 });
             }
+            // With a sender left, the loop below would never end.
             drop(sender);
             receiver.iter().for_each(&mut *report);
         });

@@ -28,6 +28,7 @@ fn name<'u>(unit: &'u Unit, job: &Work) -> Option<&'u [u8; 32]> {
 /// Result of a job that an earlier run kept.
 pub(super) fn load(results: &mut dyn Results, unit: &Unit, job: &Work) -> Option<Output> {
     let bytes = results.load(name(unit, job)?)?;
+    // What cannot be decoded is computed again.
     job.decode_output(&bytes).ok()
 }
 

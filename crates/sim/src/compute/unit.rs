@@ -72,6 +72,7 @@ pub(super) fn identity(job: &Work) -> Option<[u8; 32]> {
         }
         job => {
             hash.update(b"encoded");
+            // Tasks that use secrets have no encoding, and therefore no identity.
             hash.update(job.encode()?);
         }
     }

@@ -69,6 +69,7 @@ impl Watch {
             Op::DutyVerify => &mut self.senders,
             _ => return,
         };
+        // The measurement is one job, and a job has one epoch.
         if *self.epoch.get_or_insert(job.epoch) == job.epoch {
             let room = ITEMS_MAX - items.len();
             items.extend(job.items.iter().take(room).cloned());

@@ -26,6 +26,7 @@ pub(super) fn permutations(nodes: u32, count: u32, seed: u64) -> Edges {
         let mut rng = random::stream(seed, "graph/permutation", i);
         let mut image: Vec<u32> = (0..nodes).collect();
         shuffle(&mut image, &mut rng);
+        // Fixed points and repeated edges are left out by `Graph::from_edges`.
         edges.extend((0..nodes).zip(image));
     }
     edges

@@ -55,6 +55,7 @@ impl Dials {
     /// A first bit came over a connection, so it is established for its receiver too.
     pub(super) fn answer(&mut self, end: u32, now: u64) {
         let stands_ns = &mut self.stands_ns[end];
+        // The minimum, as UNUSED is the latest time of all.
         *stands_ns = now.min(*stands_ns);
     }
 }

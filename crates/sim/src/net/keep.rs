@@ -17,6 +17,7 @@ impl<M: Clone> Net<M> {
             NONE => false,
             head => self.flights[head].message == known,
         };
+        // The slot may be free or have another message by now, so its content decides.
         let kept = self.messages.peek(known);
         if !waits && kept.is_some_and(|kept| message.is_same(kept)) {
             self.messages.hold(known, receivers);

@@ -53,6 +53,7 @@ impl<M: Clone> Net<M> {
                 Way::Lost => return self.lose(message, bytes),
             }
         }
+        // Windows are this long at most: a shorter way could end in the one that is open.
         let on_way_ns = delay_ns.max(self.least_ns).saturating_add(wait_ns);
         let mut first_ns = now.saturating_add(on_way_ns);
         if self.windowed {
@@ -70,6 +71,7 @@ impl<M: Clone> Net<M> {
             return queue.arrive(first_ns, sent, to, message.min(PART), [back, bytes]);
         }
         self.outgoing_ns = self.outgoing_ns.min(first_ns);
+        // Spans have their messages to themselves, so it goes along.
         let message = (message != NONE).then(|| self.messages.redeem(message));
         self.outgoing[(to / self.span_nodes) as usize].push(Outgoing {
             time_ns: first_ns,
@@ -155,6 +157,7 @@ impl<M: Clone> Net<M> {
         let mut delay_ns = base_ns;
         if let Some(draws) = self.draws.get_mut(end as u32) {
             let count = u64::from(*draws);
+            // Counted for each end, so that no other traffic shifts its draws.
             *draws = draws.wrapping_add(1);
             let link = u64::from(from) << 32 | u64::from(to);
             let seed = self.seed;
@@ -166,11 +169,13 @@ impl<M: Clone> Net<M> {
             let loss = probability(self.link.loss_ppm, packets);
             if loss > 0 && draw(LOSS) < loss {
                 // Fast recovery takes a round trip; the loss of a tail waits for a timer.
+                // Given that a packet is lost, the last one is with probability `one` / `loss`.
                 let one = probability(self.link.loss_ppm, 1);
                 let tail = u128::from(draw(TAIL)) * u128::from(loss) < u128::from(one) << 64;
                 let round_ns = base_ns + self.latency.base_ns(to, from);
                 let halves = if tail { 5 } else { 2 };
                 delay_ns = delay_ns.saturating_add(round_ns * halves / 2);
+                // A scenario with loss has windows, so the connection has a state.
                 self.connections[end as u32].cut(2 * PACKET_BYTES);
             }
         }
@@ -178,6 +183,7 @@ impl<M: Clone> Net<M> {
         for cut in &self.cuts {
             let apart = cut.parts(from, to);
             let at = arrives(delay_ns);
+            // The last bit arrives before the cut begins, or the first one leaves after its end.
             if !apart || at <= cut.from_ns || now >= cut.until_ns {
                 continue;
             }
@@ -216,6 +222,7 @@ impl<M: Clone> Net<M> {
     #[inline]
     pub(crate) fn reserve(&mut self, now: u64, node: u32) -> Option<u64> {
         let hot = &mut self.hot[node];
+        // The delivery was scheduled for the end of its handling on an idle processor.
         if hot.cpu_free_ns > now - self.handle_ns {
             hot.cpu_free_ns = hot.cpu_free_ns.saturating_add(self.handle_ns);
             return Some(hot.cpu_free_ns);

@@ -97,6 +97,7 @@ impl Loads {
             end: until_ns,
         } = span;
         let for_ns = until_ns - from_ns;
+        // In order of start times, since lanes account for all of their jobs at once.
         tally.jobs.add(from_ns, for_ns, cpu_ns);
         tally.cpu_ns += cpu_ns;
         self.last_until(until_ns);
@@ -151,6 +152,7 @@ impl Peak {
         }
         self.sum += share(amount, left_ns, for_ns);
         let end_ns = start_ns.saturating_add(for_ns);
+        // Seconds that it fills have equal shares, so one of them is enough.
         if for_ns - left_ns >= SECOND_NS {
             self.most = self.most.max(share(amount, SECOND_NS, for_ns));
         }

@@ -24,6 +24,7 @@ impl Rate {
     pub(crate) fn wire_ns(bytes: u64, bps: u64) -> u64 {
         const BIT_NANOS: u64 = 8_000_000_000;
         let bps = bps.max(1);
+        // Up to 2.3 GB the product fits in 64 bits, which spares the wide division.
         match bytes.checked_mul(BIT_NANOS) {
             Some(product) => product.div_ceil(bps),
             None => {
@@ -161,7 +162,7 @@ pub(crate) struct Balance {
     pub(crate) lost: u64,
     /// Taken back from a queue by their sender.
     pub(crate) cancelled: u64,
-    /// Not queued because the queue was full or the sender down.
+    /// Not queued because the queue was full, or still queued when the sender went down.
     pub(crate) dropped: u64,
 }
 

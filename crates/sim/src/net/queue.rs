@@ -108,6 +108,7 @@ impl Flights {
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Flight {
         self.free.push(index);
+        // A free slot keeps its content until it is taken again.
         self.fanouts[index as usize].flight
     }
 
@@ -243,6 +244,7 @@ impl Queue {
         let mut previous = NONE;
         while let Some((before, index)) = self.take(flights, previous, &fits) {
             flights[index].next = taken;
+            // The search goes on behind the predecessor, with the flight that followed the one taken.
             (taken, previous) = (index, before);
         }
         taken
@@ -256,6 +258,7 @@ impl Queue {
             previous => flights[previous].next = next,
         }
         if self.tails[usize::from(priority)] == index {
+            // Classes are contiguous, so only the predecessor can be the new tail.
             let same = previous != NONE && flights[previous].priority == priority;
             self.tails[usize::from(priority)] = if same { previous } else { NONE };
         }

@@ -3,8 +3,8 @@
 //! With `transport = "window"`, bytes in flight are limited to the connection's window. The window starts at
 //! `initial_window_bytes` (RFC 6928), grows by the bytes acknowledged, so it doubles per round trip (RFC 5681, slow
 //! start), up to `window_bytes_max`, and starts over after `idle_reset_ms`. A message leaves in parts of at most a
-//! quarter of the window, so that a long transmission is acknowledged along the way. With `uplink = "fair"`,
-//! connections send 64 KiB in turn.
+//! quarter of the window or `initial_window_bytes`, whichever is more, so that a long transmission is acknowledged
+//! along the way. With `uplink = "fair"`, connections send 64 KiB in turn.
 
 use super::queue::{Flight, Queue, mark};
 use super::{Direction, FAIR_PART_BYTES, NONE, Net, event};
@@ -66,6 +66,7 @@ impl<M: Clone> Net<M> {
             None => {
                 if let Some(index) = connection.waiting.pop(&mut self.flights) {
                     let queue = &mut self.hot[from].queue;
+                    // A started message goes on first, or else each of its parts would queue behind messages to others.
                     match self.flights[index].marks & mark::STARTED {
                         0 => queue.push(&mut self.flights, index),
                         _ => queue.push_front(&mut self.flights, index),
@@ -117,8 +118,10 @@ impl<M: Clone> Net<M> {
                 connection.window = first;
             }
             let room = connection.window.saturating_sub(connection.flying);
+            // Not less than the first window, so a cold connection sends that as one part.
             most = most.min(room).min(first.max(connection.window / 4));
             if room == 0 {
+                // Not listed again: an acknowledgement does that.
                 connection.waiting.push_front(&mut self.flights, index);
                 return None;
             }
@@ -140,6 +143,7 @@ impl<M: Clone> Net<M> {
             }
         };
         let connection = &self.connections[end as u32];
+        // `track` counts these bytes as flying only when the part is launched.
         let room = !self.windowed || connection.window > connection.flying + bytes;
         if room {
             self.list(from, end);
@@ -164,8 +168,11 @@ impl<M: Clone> Net<M> {
         let connection = &mut self.connections[end];
         connection.flying += bytes;
         connection.active_ns = now.saturating_add(wire_ns);
+        // The last bit does not overtake that of the part before.
         let first_ns = first_ns.max(connection.arrives_ns.saturating_sub(wire_ns));
         connection.arrives_ns = first_ns.saturating_add(wire_ns);
+        // Known at once: an acknowledgement waits neither for the receiver's downlink, which another node changes, nor
+        // for its uplink.
         let back_ns = self.latency.base_ns(to, direction.node);
         let at_ns = connection.arrives_ns.saturating_add(back_ns);
         // A part is smaller than a message.

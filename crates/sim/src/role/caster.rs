@@ -253,6 +253,7 @@ impl<C: Coding> Caster<C> {
             Message::Piece { wire_bytes, .. } => u64::from(*wire_bytes),
             _ => 0,
         };
+        // The machine does not say what it made of a piece, but it counts.
         let before = self.useless();
         self.machine.handle(now, input);
         if self.useless() != before {
@@ -262,6 +263,7 @@ impl<C: Coding> Caster<C> {
 
     /// Handles the end of a job; ignores jobs that are not its own.
     pub(crate) fn finished(&mut self, now: Time, job: JobId, product: Option<Product<C>>) {
+        // Jobs from before a restart have lower numbers.
         if let Some(job) = job.0.checked_sub(self.first_job) {
             let job = JobId(job);
             self.machine
@@ -348,6 +350,7 @@ impl<C: Coding> Caster<C> {
         if cost_ns == 0 {
             return send;
         }
+        // Second, since the world holds back what follows a `Spend` until its work is over.
         self.next = Some(send);
         Cast::Spend { cost_ns }
     }
@@ -356,6 +359,7 @@ impl<C: Coding> Caster<C> {
         let cost_ns = match (&*work, work.size()) {
             (_, Some(size)) => self.coder.cost_ns(size.op, size.n, size.payload_bytes),
             (Work::Sign { .. }, None) => self.coder.sign_ns,
+            // Only work on signatures has no size.
             (_, None) => self.coder.verify_ns,
         };
         let session = SessionId {

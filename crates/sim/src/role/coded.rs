@@ -154,6 +154,7 @@ impl<C: Coding> Role for Coded<C> {
                 let Some(place) = place else {
                     return;
                 };
+                // After PeerUp, which clears what was known of the peer.
                 alphorn_broadcast::Input::Placed { peer, place }
             }
             Input::PeerDown { peer } => alphorn_broadcast::Input::PeerDown { peer },

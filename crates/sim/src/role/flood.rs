@@ -178,6 +178,7 @@ impl<S: Machine<Blob>> Role for Flood<S> {
                 }
                 _ => return,
             },
+            // No message of these protocols is paced.
             Input::SendReady { .. } => return,
         };
         self.machine.handle(now, input);
@@ -283,6 +284,7 @@ pub(crate) fn meshes(
             let up = gossip::Input::PeerUp { peer };
             role.machine.handle(Time::ZERO, up);
         }
+        // After PeerUp: only connected peers are adopted.
         role.machine.adopt(agreed);
         role
     };

@@ -130,6 +130,8 @@ fn nodes<C: rlnc::Coding + Spoil>(
         learn: true,
         anew: Box::new(move |_, node, times| {
             let config = configs[usize::from(class[node as usize])].clone();
+            // With another secret the machine deals other places, but neighbours keep those of the first
+            // handshake and nothing else reads them.
             let secret = random::bytes(seed, &format!("broadcast/{times}"), node);
             let (coder, payloads) = (coder.clone(), payloads.clone());
             let mut role = Coded::new(coder, payloads, config, node, secret, times);
@@ -173,6 +175,7 @@ fn reference(scenario: &Scenario) -> (u64, u64) {
         Latency::Constant { ms, .. } => ms,
         Latency::Regions { .. } => REGIONS_LATENCY_MS,
     };
+    // The shares add up to 100.
     (share.sum::<u64>() / 100, latency_ms * 1_000_000)
 }
 
@@ -212,6 +215,7 @@ pub(crate) fn policy_of(
     if let Some(chunks) = broadcast.chunks {
         let max = match strategy {
             rlnc::Strategy::Rlnc => u32::from(rlnc::CHUNKS_MAX),
+            // `Cut::rs` makes four shards for each chunk.
             rlnc::Strategy::Rs => u32::from(rlnc::SHARDS_TOTAL_MAX) / 4,
         };
         if chunks > max {

@@ -36,6 +36,7 @@ where
                     fault,
                     nodes: members,
                     class: &setup.class,
+                    // No node has this number, so the key is not the seed of any of them.
                     key: mix([setup.seed, index, u64::MAX, 0]),
                     chunks: u16::try_from(chunks).unwrap_or(u16::MAX),
                 };

@@ -74,6 +74,7 @@ impl Setup {
         let honest = scenario.honest(&faulty);
         let sources = sources(scenario, seed, &class, &honest, &faulty)?;
         let regions = Latency::regions_of(&scenario.latency, seed, nodes);
+        // After the sources, which are the centres of the graph where payloads are sent directly.
         let graph = graph(&sources)?;
         let rates = scenario.rates_max(&class, &faulty);
         Ok(Setup {
@@ -110,6 +111,7 @@ impl Setup {
                     lower_bounds.len() - 1
                 }
                 None => {
+                    // The first source without bounds of its own adds the shared ones, at this index.
                     if lower_bounds.len() == LOWER_BOUNDS_MAX {
                         lower_bounds.push(LowerBounds::weakest(&self.rates, bytes));
                     }
@@ -150,6 +152,7 @@ impl Setup {
             threads,
         };
         let mut config = scenario.world(drawn, <R::Message as Wire>::KINDS.len(), self.seed);
+        // Without paced messages the uplinks need no events of their own.
         config.net.paced = R::Message::PACES;
         config.limits.quiet_ns = QUIET_NS;
         config
@@ -183,6 +186,7 @@ fn sources(
         return Err(RunError::NoSource { class });
     }
     let count = scenario.traffic.count as usize;
+    // With more payloads than candidates, these publish again in the same order.
     Ok(order.into_iter().cycle().take(count).collect())
 }
 

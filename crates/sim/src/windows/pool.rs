@@ -45,6 +45,7 @@ impl Pool {
     /// Appends an event to a bucket.
     #[inline]
     pub(super) fn push(&mut self, bucket: &mut u32, event: Event) {
+        // NONE is beyond all chunks, and a full chunk has no room: either way a chunk is started.
         if let Some(chunk) = self.chunks.get_mut(*bucket as usize)
             && let Some(place) = chunk.events.get_mut(chunk.len as usize)
         {
@@ -104,6 +105,7 @@ impl Pool {
         while let Some(chunk) = self.chunks.get(*bucket as usize) {
             let (len, next) = (chunk.len as usize, chunk.next);
             for place in 0..len {
+                // Copied one by one, since `push` may move all chunks.
                 let event = self.chunks[*bucket as usize].events[place];
                 self.push(&mut into[of(&event)], event);
             }

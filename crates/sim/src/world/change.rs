@@ -131,6 +131,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
             span.skew_ns = Numbered::new(nodes.start, vec![0; nodes.len()]);
         }
         span.skew_ns[node] = ahead_ns;
+        // The timer was set by the clock as it was before.
         span.net.hot[node].armed_ns = u64::MAX;
         span.settle(node);
     }
@@ -151,6 +152,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         *count += 1;
         let span = &mut self.spans[(node / self.span_nodes) as usize];
         span.roles[node] = role(&span.net.graph, node, *count);
+        // A timer that is still queued was for the old state machine.
         span.net.hot[node].armed_ns = u64::MAX;
         self.probe.restarted(self.now_ns, node);
     }
@@ -165,6 +167,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
             (span.now_ns, span.latest_ns, span.active_ns) = (now_ns, now_ns, now_ns);
         }
         let first = &mut self.spans[0];
+        // Counted in one span alone, so that neither the events nor the hash depend on the number of spans.
         first.events += 1;
         first.hash = first.hash.wrapping_add(fold(now_ns, u64::MAX));
         match change {
@@ -182,6 +185,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
                     if matches!(change, Change::UpAnew(_)) {
                         self.begin_anew(node);
                     }
+                    // First, because what a node that is down sends to its neighbours would be dropped.
                     self.set_down(node, false);
                     self.tell_neighbours(node, true);
                 }
@@ -204,6 +208,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
     /// Marks a node as down or up again, as every connection to it sees.
     fn set_down(&mut self, node: u32, down: bool) {
         self.span_mut(node).net.hot[node].down = down;
+        // In a window a span sees only its own nodes, but it asks about neighbours in others: each has the set.
         let mut all = (*self.spans[0].net.down).clone();
         match down {
             true => all.insert(node),

@@ -14,6 +14,7 @@ fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
     Input::Finished {
         job: done.job,
         end: done.end,
+        // Executed only when its virtual time is over, so a job that is cancelled takes no real time.
         product: done.work.map(Labour::run),
         leftover: done.leftover,
     }
@@ -121,6 +122,7 @@ impl<R: Role> Span<R> {
         let ends = known.map(|peer| first + peer.0 as usize);
         let (queue, now_ns) = (&mut self.queue, self.now_ns);
         self.net.send(queue, now_ns, node, ends, parcel);
+        // Unknown peers were counted as holders as well.
         for _ in to.iter().filter(|peer| peer.0 >= peers) {
             self.net.messages.release(message);
         }
@@ -147,6 +149,7 @@ impl<R: Role> Span<R> {
                 self.roles[node].handle(now, input);
             }
         }
+        // Put back before `own` is carried out, which may add jobs that end at once.
         self.done = ended;
         self.perform_all(node, own);
     }
@@ -188,6 +191,7 @@ impl<R: Role> Span<R> {
                     self.perform_all(node, outputs);
                 }
             }
+            // Jobs that cost nothing have ended while they were spawned, and their results may lead to more outputs.
             if self.done.is_empty() {
                 break;
             }

@@ -96,6 +96,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         let now_ns = self.now().as_nanos();
         for span in &mut self.spans {
             if !span.follower.accounts.is_empty() && now_ns >= span.follower.traffic_ns {
+                // Records get the time of their span, whose own last event may be earlier.
                 span.now_ns = now_ns;
                 span.tell_traffic();
             }
@@ -195,6 +196,7 @@ impl<R: Role> Span<R> {
             return;
         };
         // Work done inline has no lane.
+        // Jobs count when they end, so more may be running than can still be recorded.
         if (done.ran.is_none() && done.end == End::Ran) || account.jobs_left == 0 {
             return;
         }

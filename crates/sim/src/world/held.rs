@@ -49,8 +49,10 @@ impl<M> Holds<M> {
     fn due_ns(&mut self, node: u32, now_ns: u64) -> Option<u64> {
         let hold = self.0.get(&node)?;
         if hold.until_ns > now_ns || !hold.waiting.is_empty() {
+            // The work may be over while earlier messages wait for their event at this very time: they go first.
             return Some(hold.until_ns.max(now_ns));
         }
+        // While no node is in the map, `send` does not look into it.
         self.0.remove(&node);
         None
     }
@@ -125,6 +127,7 @@ impl<R: Role> Span<R> {
         });
         for _ in 0..taken {
             let number = peer.0 as u32;
+            // As for messages taken out of the uplink, since the role waits for each of them.
             self.queue.push(self.now_ns, node, net::READY, number);
         }
     }

@@ -98,6 +98,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
         for span in &mut self.spans[1..] {
             seen.append(&mut span.seen);
         }
+        // Stable: what a node shows at one instant stays in order.
         seen.sort_by_key(|seen| (seen.now_ns, seen.node));
         for Seen {
             now_ns,
@@ -113,6 +114,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
                 Sight::Evidence => self.probe.evidence(now_ns, node),
             }
         }
+        // Keeps the memory for the next window.
         self.spans[0].seen = seen;
     }
 }

@@ -104,6 +104,7 @@ impl<R: Role> Span<R> {
         let end_ns = self.queue.end_ns();
         while self.events < last {
             if let Some(node) = self.queue.whose_turn_ends() {
+                // What is due at `end_ns` itself belongs to the next window.
                 if !self.catch_up(node, end_ns - 1, last) {
                     break;
                 }
@@ -117,6 +118,7 @@ impl<R: Role> Span<R> {
             };
             self.prefetch();
             if !self.catch_up(event.node, event.time_ns, last) || self.events >= last {
+                // The event `last` was one of the uplink, so this one comes after the pause.
                 self.queue.put_off(event);
                 break;
             }
@@ -149,7 +151,9 @@ impl<R: Role> Span<R> {
                 return false;
             }
             self.enter(at_ns, node, net::UPLINK, 0);
+            // A reminder that is still queued will find nothing to do.
             self.net.hot[node].next = Next::Nothing;
+            // When the uplink is free again is found out by the next turn of this loop, so it needs no event.
             self.net.serve(&mut self.queue, at_ns, node);
         }
         true
@@ -200,8 +204,10 @@ impl<R: Role> Span<R> {
         let due_ns = deadline.saturating_sub_ns(skew_ns).as_nanos();
         let hot = &mut self.net.hot[node];
         if due_ns < hot.armed_ns {
+            // A deadline may already have passed, and no event may precede the current one.
             let due_ns = due_ns.max(self.now_ns);
             hot.armed_ns = due_ns;
+            // Events cannot be taken out of the queue: the later timer fires too, and is ignored by its number.
             hot.timer = (hot.timer + 1) & ARG_MAX;
             self.queue.push(due_ns, node, kind::TIMER, hot.timer);
             self.timers += 1;
@@ -214,11 +220,13 @@ impl<R: Role> Span<R> {
         self.now_ns = time_ns;
         self.latest_ns = self.latest_ns.max(time_ns);
         self.events += 1;
+        // Node and kind take 40 bits; the bytes have the 24 above them.
         let what = u64::from(node) << 8 | u64::from(kind);
         let draw = fold(
             time_ns ^ 0x9e37_79b9_7f4a_7c15,
             what ^ u64::from(bytes) << 40,
         );
+        // Added up and not chained: the order of nodes depends on the width of windows and on the spans.
         self.hash = self.hash.wrapping_add(draw);
     }
 
@@ -238,6 +246,8 @@ impl<R: Role> Span<R> {
             }
             net::ARRIVAL => {
                 let at_ns = self.net.settle(event);
+                // Catching up queues nothing here that would come first: a lazy uplink only schedules arrivals at
+                // other nodes.
                 let comes_next = self.queue.comes_next(at_ns) && self.catch_up(node, at_ns, last);
                 if self.events >= last || !comes_next {
                     let queue = &mut self.queue;
@@ -250,6 +260,7 @@ impl<R: Role> Span<R> {
             net::ACKNOWLEDGED => self.net.acknowledged(&mut self.queue, event),
             net::READY => self.send_ready(node, arg),
             what @ (charge::INLINE | charge::LANE | charge::PLAN) => {
+                // A run is not quiet just after a long job, whose result may be about to be sent.
                 if what == charge::LANE {
                     self.active_ns = self.active_ns.max(self.now_ns);
                 }
@@ -279,6 +290,7 @@ impl<R: Role> Span<R> {
             let Some(free_ns) = self.net.serve(&mut self.queue, self.now_ns, node) else {
                 break;
             };
+            // With `ready` the role has to be notified before time moves on.
             if ready > 0 || self.events >= last || !self.queue.comes_next(free_ns) {
                 self.queue.push(free_ns, node, net::UPLINK, 0);
                 break;
@@ -306,6 +318,7 @@ impl<R: Role> Span<R> {
             return;
         }
         hot.armed_ns = u64::MAX;
+        // The deadline passes unnoticed; the first input once the node is up sets the timer again.
         if hot.down {
             return;
         }
@@ -351,6 +364,7 @@ impl<R: Role> Span<R> {
     #[inline]
     fn hand_over(&mut self, node: u32, from: u32, index: u32) {
         let from = Peer(u64::from(from));
+        // A wrapper or a trace has to see every message, even one that only affects counters.
         let plain = !self.net.hot[node].wrapped && !self.is_traced(node);
         self.received += 1;
         if self.net.hot[node].followed {
