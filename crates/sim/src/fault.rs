@@ -197,6 +197,7 @@ impl<R: Role, F: Flooding<R>> Wrap<R> for Paced<F> {
     }
 
     fn deadline(&mut self, now: Time, own: &mut Vec<Output<R>>) {
+        // From the planned time, not from `now`, so that the rate does not drift.
         self.next = self.next.saturating_add_ns(self.period_ns);
         let messages = self.flood.messages(now).into_iter();
         own.extend(messages.map(|message| Output::Send {

@@ -62,7 +62,7 @@ pub struct SlotConfig {
     /// Seed of everything random: the network id and with it the committees, which validators vote, and the
     /// weights of batch verification.
     pub seed: u64,
-    /// Whether there is an observer. Without one, nothing is delivered to any node.
+    /// Whether there is an observer. Without one, and without an attack, nothing is delivered to any node.
     pub observer: bool,
     /// How jobs are run.
     pub compute: ComputeConfig,

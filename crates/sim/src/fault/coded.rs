@@ -33,6 +33,7 @@ impl<C: Spoil> Adversary for Coded<C> {
                 let flood = PieceFlood::new(self.clone_code(), parameters);
                 Box::new(Paced::new(parameters, flood))
             }
+            // The lies replace reports that are due anyway, so they have no rate of their own.
             FaultKind::FalseFeedback if parameters.rate > 0 => return None,
             FaultKind::FalseFeedback => {
                 let other = satisfied;
@@ -41,9 +42,11 @@ impl<C: Spoil> Adversary for Coded<C> {
             FaultKind::Grief => Box::new(Repeat {
                 interval,
                 peers: parameters.everyone(),
+                // Two such neighbours would otherwise return each other's pieces for ever.
                 left: REPEATS_MAX,
             }),
             FaultKind::RankDeficientSource => {
+                // One piece short of a generation.
                 Box::new(Deficient::new(parameters.chunks.saturating_sub(1)))
             }
             FaultKind::NonCodewordSource => Box::new(NoPayload {
@@ -84,6 +87,7 @@ impl<C: Spoil> PieceFlood<C> {
             },
             announce: None,
             piece: None,
+            // Each node of the fault counts in a range of its own, so no two of them forge the same header.
             count: parameters.number << 32,
         }
     }
@@ -91,6 +95,7 @@ impl<C: Spoil> PieceFlood<C> {
     fn forged(&mut self, announce: &Announce<C>) -> Message<C> {
         self.count += 1;
         let mut header = announce.header.clone();
+        // The id covers the hash, so each forged header names a broadcast of its own and is checked anew.
         header.payload_hash[..8].copy_from_slice(&self.count.to_le_bytes());
         let id = header.id(&[0; 32]);
         let mut auth = announce.auth.to_vec();

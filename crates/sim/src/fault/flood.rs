@@ -141,6 +141,7 @@ impl<S: Machine<Blob>> Wrap<Flood<S>> for Replay {
         if let Input::Message { message, .. } = &input
             && self.interval.contains(now)
             && let Message::Data { id, .. } = message
+            // With the set full nothing more is replayed, as what is not remembered would be replayed for ever.
             && self.seen.len() < SEEN_MAX
             && self.seen.insert(*id)
         {
@@ -181,6 +182,7 @@ impl<S: Machine<Blob>> Wrap<Flood<S>> for TwoTales {
         else {
             return outputs.push(output);
         };
+        // Payloads of the run are numbered below `items`.
         let own = |id: &DenseId| self.own.get(id).map(|id| DenseId(id.0 + self.items));
         let second = match &message {
             Message::Data { id, payload } => own(id).map(|id| Message::Data {

@@ -159,11 +159,13 @@ impl InventedHeads {
     fn invented(&self, data: &Bytes) -> Option<Bytes> {
         let plan = &self.plan;
         let mut message = VoteMsg::decode(data, &plan.format).ok()?;
+        // In a mesh it also forwards votes of other nodes, whose keys it does not have.
         if plan.host(message.validator.0) != self.node {
             return None;
         }
         let (vote, voter) = (&mut message.vote, message.validator);
         vote.head = digest::vote_message(plan.config.network(), vote);
+        // Every voter names a head of its own, so that nodes have as many roots to look for.
         vote.head[..4].copy_from_slice(&voter.0.to_be_bytes());
         vote.target.root = vote.head;
         let signed = digest::vote_message(plan.config.network(), vote);

@@ -65,9 +65,11 @@ impl Members<'_> {
             FaultKind::SlowLink => {
                 let class = &self.scenario.class[usize::from(self.class[node as usize])];
                 let link = |percent| Change::Link(node, class.rate(percent));
+                // The end restores the link of the class, whatever another fault has made of it meanwhile.
                 self.during(world, link(parameters.percent), link(100));
             }
             FaultKind::SlowCpu => {
+                // Relative to the node's own speed, to which it returns.
                 let own = world.factor_pct(node);
                 let slow = own.saturating_mul(parameters.percent) / 100;
                 self.during(world, Change::Speed(node, slow), Change::Speed(node, own));

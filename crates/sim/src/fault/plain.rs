@@ -77,6 +77,7 @@ impl<R: Role> Wrap<R> for Late<R> {
         match output {
             Output::Send { .. } if late => {
                 let due = now.saturating_add_ns(self.delay_ns);
+                // The delay is the same for all messages, so the queue is in order of due times.
                 self.held.push_back((due, output));
             }
             other => outputs.push(other),
@@ -84,6 +85,7 @@ impl<R: Role> Wrap<R> for Late<R> {
     }
 
     fn next_deadline(&self) -> Option<Time> {
+        // Not bounded by the interval: what is held when the fault ends still leaves late.
         self.held.front().map(|(due, _)| *due)
     }
 

@@ -54,6 +54,7 @@ impl<R: Role, C: Spoil> Wrap<R> for NoPayload<<R::Work as Labour>::Product, C> {
         } = &mut input
             && let Some(published) = (self.published)(product)
         {
+            // Replaced before the state machine sees it, so this is what it signs and serves.
             *published = self.code.no_payload(published.clone());
         }
         Some(input)
@@ -124,6 +125,7 @@ impl<C: Spoil> Wrap<Coded<C>> for Twin<C> {
                 };
                 (Some(second), None)
             }
+            // Both publish. All other inputs belong to one of the two.
             Input::Command(Publish { item, bytes }) => {
                 let second = Publish {
                     item,

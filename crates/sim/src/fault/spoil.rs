@@ -113,6 +113,7 @@ fn no_codeword(code: &Rs, mut header: Header) -> Published<Rs> {
         body.extend_from_slice(&i.to_le_bytes());
         // Hop and the number of shards held, which a sender sets anew.
         body.extend_from_slice(&[1, 0, 0]);
+        // The number of shards is a power of two, so every node below the root has a sibling.
         for (height, level) in levels[..top].iter().enumerate() {
             body.extend_from_slice(&level[usize::from(i) >> height ^ 1]);
         }

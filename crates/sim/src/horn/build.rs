@@ -59,6 +59,7 @@ pub(super) fn build(
         .filter(|end| end.node < end.peer)
         .map(|end| (end.node, end.peer))
         .collect();
+    // After the meshes, whose connections publishers use before they dial.
     edges.extend(connections.of_publishers(&plan));
     drop(connections);
     let graph = Arc::new(Graph::from_edges(plan.nodes, edges)?);
@@ -75,6 +76,8 @@ pub(super) fn build(
     let mut members: Vec<(u32, TopicId)> = Vec::new();
     for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
         members.extend(about.members.iter().map(|node| (*node, topic)));
+        // An empty list means all nodes, but not for the topic of a unit, in which a lottery may leave nobody to
+        // serve.
         if about.members.is_empty() && globals.contains(&topic) {
             members.extend((0..plan.nodes).map(|node| (node, topic)));
         }
@@ -84,6 +87,8 @@ pub(super) fn build(
         (0..plan.nodes).map(|_| Vec::new()).collect();
     let mut rest = &ends[..];
     for (node, topic) in members {
+        // Members and ends are in the same order, and only members have ends, so each member finds its own at the
+        // front.
         let own = rest.partition_point(|end| (end.node, end.topic) <= (node, topic));
         let (own, others) = rest.split_at(own);
         rest = others;
@@ -170,6 +175,7 @@ fn casts(
     seed: u64,
 ) -> Result<Vec<Option<Box<Casts>>>, RunError> {
     let links = |subscriptions: &[Subscription<Item>]| {
+        // Both topics of all nodes have every edge of the scenario's graph, so it does not matter which one is found.
         let coded = subscriptions
             .iter()
             .find(|subscription| plan.is_coded(subscription.id));
@@ -193,6 +199,7 @@ fn casts(
 
 /// Passes on what neighbours learn in handshakes, where nodes deal places: each one's position in the other's order.
 fn shake_hands(graph: &Graph, casts: &mut [Option<Box<Casts>>]) {
+    // All places are read before any is handed over, as both ends are in the same list.
     let mut told = Vec::new();
     for (node, own) in (0u32..).zip(casts.iter()) {
         let numbers = own.iter().flat_map(|own| own.links()).enumerate();

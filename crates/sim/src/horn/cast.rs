@@ -100,6 +100,7 @@ impl Casting {
 /// The parameters of a node's state machine, with the scenario's overrides.
 fn config(chosen: &Chosen, machine: &Horn, neighbours: usize) -> Result<Config, HornError> {
     let mut config = cast::config(machine);
+    // A node deals places by default. Here that is an option of the scenario, with one place per neighbour.
     config.places = 0;
     if let Some(chosen) = &chosen.broadcast {
         let invalid = |why: String| HornError::Choice {
@@ -212,6 +213,7 @@ impl Casts {
 
     /// Updates the assignment of duties.
     fn follow(&mut self, slot: Slot, machine: &Horn) {
+        // This runs at every message about a broadcast, so the tables are compared only when they may have changed.
         if slot == self.slot && !self.stale {
             return;
         }
@@ -271,9 +273,12 @@ impl HornNode {
         let Some(casts) = &mut self.casts else {
             return;
         };
+        // Other nodes refuse the broadcast of a source that is not in their tables of duties.
         let Some(subject) = subject.filter(|subject| casts.sources.is_scheduled(subject)) else {
             return self.gossip(topic, id, item);
         };
+        // Pieces have no content, so receivers take the message from `published`, where it must be before any piece
+        // leaves.
         let payload = item.data().clone();
         casts
             .shared
@@ -430,6 +435,7 @@ impl HornNode {
             _ => self.plan.collection_topic(),
         };
         if let Some(((id, item), index)) = known.zip(self.find(topic)) {
+            // Not the neighbour with the last piece: it is the source that answers for the content.
             let from = Peer(SOURCES | u64::from(subject.source));
             let origin = Origin::Source;
             self.validate(index, from, Pending { origin, id, item });

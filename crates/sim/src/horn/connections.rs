@@ -21,6 +21,7 @@ pub(crate) struct End {
 
 /// Sorts by node, topic and neighbour and removes duplicates.
 pub(crate) fn order(ends: &mut Vec<End>) {
+    // Of two equal ends a marked one comes first, so that it is the one that stays.
     ends.sort_unstable_by_key(|end| (end.node, end.topic, end.peer, !end.marked));
     ends.dedup_by_key(|end| (end.node, end.topic, end.peer));
 }
@@ -68,6 +69,7 @@ impl Connections {
             true => [a, b],
             false => [b, a],
         };
+        // Either both lists have the edge or neither does, so the shorter one is searched.
         if !self.peers[few as usize].contains(&other) {
             self.peers[a as usize].push(b);
             self.peers[b as usize].push(a);
@@ -115,6 +117,7 @@ impl Connections {
             Way::Gossip | Way::Coded => {
                 let draw =
                     |round: u64, key: u64| mix([seed, PAIR, u64::from(topic.0) << 16 | round, key]);
+                // A member has two degrees of neighbours. With no more others than that, all are neighbours.
                 let neighbours = match members.len() <= 2 * usize::from(degree) + 1 {
                     true => Neighbourhood::complete(members.len(), degree),
                     false => Neighbourhood::draw(members.len(), degree, self.pairs(members), draw),
@@ -136,6 +139,8 @@ impl Connections {
         published.sort_unstable();
         for published in published.chunk_by(|a, b| a.0 == b.0) {
             let node = published[0].0;
+            // Marks are not cleared, since each is the number of a node and every node has one turn. After that its
+            // list is not needed.
             for peer in std::mem::take(&mut self.peers[node as usize]) {
                 self.mark[peer as usize] = node;
             }
@@ -155,6 +160,7 @@ impl Connections {
                 }
                 made.extend(new);
             }
+            // A member that this node dialled has it as a peer when its own turn comes.
             for peer in made {
                 self.peers[peer as usize].push(node);
             }
@@ -200,6 +206,7 @@ impl Neighbourhood {
         let mut all = Neighbourhood(vec![Vec::new(); members]);
         for a in 0..members {
             for b in 0..a {
+                // Members are in random order, so neighbours on a ring are a random mesh, and one that is connected.
                 let distance = (a - b).min(members - (a - b));
                 all.join([a, b], distance <= usize::from(degree).div_ceil(2));
             }
@@ -221,6 +228,8 @@ impl Neighbourhood {
         let mut connected: Vec<(u64, [u32; 2])> =
             connected.iter().map(|pair| (key(pair), *pair)).collect();
         connected.sort_unstable();
+        // The mesh first, then the same again outside it. Rounds 1 to 5 and 256 to 260 draw for what is missing,
+        // round 0 for the connected pairs, so that no draw is used twice.
         for (target, marked, domain) in [(degree, true, 1), (2 * degree, false, 1 << 8)] {
             for (_, pair) in &connected {
                 let pair = pair.map(|end| end as usize);
@@ -256,6 +265,7 @@ impl Neighbourhood {
             let of_member = |member| (0..missing(member)).map(move |stub| (member, stub));
             let stubs = (0..self.0.len()).flat_map(of_member);
             let mut stubs: Vec<(u64, usize)> = stubs
+                // A degree is at most 128, so a member lacks at most 256 neighbours and the stub fits into 8 bits.
                 .map(|(member, stub)| (draw(round, (member << 8 | stub) as u64), member))
                 .collect();
             stubs.sort_unstable();
@@ -290,6 +300,8 @@ impl Neighbourhood {
                 continue;
             }
             if start > 0 {
+                // All before `start` are seen, so one edge joins its part to theirs. An end may then have one
+                // neighbour too many.
                 self.join([start - 1, start], true);
             }
             let mut next = vec![start];

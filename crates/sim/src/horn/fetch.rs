@@ -112,6 +112,7 @@ impl HornNode {
     pub(super) fn look_for_blocks(&mut self) {
         if !self.machine.awaits_blocks() {
             if self.blocks.again.take().is_some() {
+                // Nothing waits any more, so all searches end.
                 self.blocks.fetch.keep(self.now, &[]);
             }
             return;
@@ -125,10 +126,12 @@ impl HornNode {
         let missing = missing.map(|(root, peers)| Missing {
             held: self.blocks.held(&root).is_some(),
             root,
+            // Sources of broadcasts are not peers and cannot be asked.
             peers: peers.into_iter().filter(|peer| peer.0 < SOURCES).collect(),
         });
         let missing: Vec<Missing> = missing.collect();
         let mut peers: BTreeSet<Peer> = missing.iter().flat_map(|one| one.peers.clone()).collect();
+        // If all peers that referred to a block are gone, one of the others is asked.
         peers.extend(self.block_peers().into_iter().map(|peer| Peer(peer.into())));
         let blocks = &mut self.blocks;
         blocks.fetch.keep(self.now, &missing);
@@ -182,6 +185,8 @@ impl HornNode {
                 // directly.
                 let index = self.find(self.plan.block_topic());
                 if let (Some(block), Some(index)) = (block, index) {
+                    // Nothing reads the number of a message that was sent directly, so one without a number may have
+                    // any.
                     let id = self.plan.block_id(block.slot).unwrap_or(DenseId(0));
                     let item = Item::Block(block);
                     let origin = Origin::Direct;

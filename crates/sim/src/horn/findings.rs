@@ -54,6 +54,7 @@ impl Findings<'_> {
             unfinished: roles.map(HornNode::unfinished).sum(),
             outcome: self.outcome(pause),
         };
+        // These two are made from the other results.
         run.outcome.chain = chain_figures(&run);
         run.outcome.verdict = verdict(&run, self.scenario, self.plan);
         run
@@ -260,6 +261,7 @@ fn roles_of(plan: &Plan) -> Vec<&'static str> {
     let mut roles = vec!["voter"; plan.nodes as usize];
     let mut name = |servers: &[Vec<super::Server>], role| {
         for server in servers.iter().flatten() {
+            // Later roles replace earlier ones, so the rarest must come last.
             roles[plan.host(server.validator) as usize] = role;
         }
     };
@@ -281,6 +283,7 @@ fn roles_of(plan: &Plan) -> Vec<&'static str> {
 /// The class with the slowest uplink in which 99 % of the nodes have 99 % of the votes when the slot ends. If there
 /// is none, reports by how much the class with the slowest uplink misses that.
 fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
+    // Nodes' times are counted from the vote phase as well.
     let left_ns = plan.slot_end().as_nanos() - plan.phase_start(Phase::Vote).as_nanos();
     let mut classes: Vec<(u64, usize)> = (0..)
         .zip(&scenario.class)
@@ -298,6 +301,7 @@ fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         if lacks.is_none() {
             return format!("feasible for class {name}");
         }
+        // Classes come in order of their uplinks, so the first one with an honest node is the slowest.
         let lacks = lacks.filter(|_| !done.is_empty() && least.is_none());
         least = lacks
             .map(|lacks| format!("class {name} ({up_mbps} Mbps up) {lacks}"))

@@ -73,11 +73,14 @@ impl Floor {
         let nodes = 0..plan.nodes;
         let lacks: Vec<u64> = nodes
             .clone()
+            // The shortest collections need not be the largest ones. Each bound may take the best of everything, as
+            // it is then only lower.
             .map(|node| smallest(least.iter().map(|one| one.bytes_for(node)), needed))
             .collect();
         let hops: Vec<u64> = nodes.map(|node| ground.hop_ns(node)).collect();
         let hop_ns = hops.iter().copied().min().unwrap_or(0);
         let comes = |((bytes, hop_ns), rate): ((&u64, &u64), &Rate)| match bytes {
+            // A node that hosts collectors of enough committees need not receive anything.
             0 => start_ns,
             bytes => start_ns + hop_ns + Rate::wire_ns(*bytes, rate.down_bps),
         };
@@ -96,6 +99,7 @@ impl Floor {
             .iter()
             .map(|rate| u128::from(rate.up_bps))
             .sum();
+        // In 128 bits: a kilobyte of each of 32 committees at 10^5 nodes, times this factor, exceeds 64.
         let carried = (all * 8_000_000_000).div_ceil(up_bps.max(1));
         let carried_ns = u64::try_from(carried).unwrap_or(u64::MAX);
         let degree = u64::from(plan.gossip.degree);
@@ -103,6 +107,7 @@ impl Floor {
         Floor {
             bounds: Bounds {
                 lb1_ns: node_ns.iter().copied().max().unwrap_or(begin_ns) - begin_ns,
+                // The slowest of as many committees as are needed, if these are the fastest ones.
                 lb2_ns: since(hop_ns + needed.checked_sub(1).map_or(0, |last| ups[last])),
                 lb3_ns: since(carried_ns),
                 lb4_ns: since(reach_ns(hop_ns, degree, 1, ground.rates, most)),
@@ -132,6 +137,7 @@ impl Floor {
                 least_ns,
             });
         }
+        // There is nothing to compare unless every node has them.
         let whole: Option<Vec<u64>> = at_ns().collect();
         let (at_ns, least_ns) = (
             whole?.into_iter().max()?,
@@ -155,6 +161,7 @@ impl Ground<'_> {
     /// The lowest latency from any neighbour to a node.
     fn hop_ns(&self, node: u32) -> u64 {
         let peers = self.graph.peers(node).iter();
+        // Jitter only adds to it.
         let hops = peers.map(|&peer| self.latency.base_ns(peer, node));
         hops.min().unwrap_or(0)
     }
@@ -181,6 +188,7 @@ fn needed(collections: &[Vec<Arc<EvidenceBody>>], votes: u64) -> Option<usize> {
     let best = |row: &Vec<Arc<EvidenceBody>>| row.iter().map(|body| body.votes).max();
     let best = collections.iter().map(|row| best(row).unwrap_or(0));
     let mut best: Vec<u64> = best.map(u64::from).collect();
+    // With the largest first, no other choice of committees suffices with fewer.
     best.sort_unstable_by_key(|votes| std::cmp::Reverse(*votes));
     let share = SHARES_PERMILLE[SHARES_PERMILLE.len() - 1];
     let enough = |sum: u64| u128::from(sum) * 1000 >= u128::from(votes) * u128::from(share);

@@ -115,6 +115,8 @@ impl Followed {
         let committee = usize::from(body.unit.committee);
         let all = self.votes;
         let best = &mut self.best[node as usize * self.collections.len() + committee];
+        // Exact sets would take 128 KiB for each node with 2^20 votes. Counts of the best collections never exceed
+        // what a node has, as committees have no common members.
         if body.votes > *best {
             let held = &mut self.held[node as usize];
             *held += u64::from(body.votes - *best);

@@ -61,6 +61,7 @@ impl Harm {
     }
 
     fn count(&mut self, is_attacker: bool, before: &Account, after: &Account) {
+        // Positive for a loss.
         let wei = before.total() - after.total();
         if is_attacker {
             self.attackers += 1;
@@ -92,6 +93,7 @@ fn included(run: &HornRun) -> [u64; 2] {
     for block in &run.blocks {
         for one in &block.inclusions {
             let seen = seen.entry(one.slot);
+            // Attackers' votes are marked as seen from the start, so only those of the honest count.
             let seen = seen.or_insert_with(|| run.attackers.clone());
             for voter in one.voters.iter().map(|voter| voter.0 as usize) {
                 let is_new = !seen.get(voter);

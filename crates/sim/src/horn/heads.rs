@@ -48,6 +48,7 @@ impl Heads {
         self.look(chain);
         let lag = self.next.0.saturating_sub(chain.finalised().slot.0);
         self.unfinal = self.unfinal.max(lag);
+        // A node that was down may have missed several.
         while plan.phase_of(self.next, Phase::Vote) <= now {
             self.next = self.next.next();
         }

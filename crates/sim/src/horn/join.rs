@@ -70,6 +70,7 @@ pub(super) fn joins(
     let is_joined = |end: &&End| {
         let topic = &plan.topics[end.topic.0 as usize];
         let stays = |node: u32| topic.lasting.binary_search(&node).is_ok();
+        // Each pair once. The topics of all nodes have the highest numbers, and their members stay.
         end.node < end.peer
             && end.topic < plan.collection_topic()
             && topic.way != Way::Direct
@@ -92,6 +93,7 @@ pub(super) fn joins(
         // One message for all topics of a slot in which the pair meets.
         for met in pair.chunk_by(|a, b| a.2 == b.2) {
             let joined = met.len() as u32 * SUBSCRIBE_AND_GRAFT_BYTES;
+            // Pairs are in order of slots, so the first slot in which they meet has the handshake.
             let bytes = std::mem::take(&mut handshake_bytes) + joined;
             dials.push((from, met[0].3, bytes, number));
         }

@@ -148,6 +148,7 @@ impl Wire for HornMessage {
     fn kind(&self) -> usize {
         use alphorn_broadcast::Message::{Commits, Header, Piece};
         match self.item() {
+            // In the order of `KINDS`.
             Some(Item::Vote(_)) => return 0,
             Some(Item::Aggregate(_)) => return 1,
             Some(Item::Collection(_)) => return 2,

@@ -182,6 +182,8 @@ impl HornNode {
                     message,
                     priority,
                 } => {
+                    // Nodes outside a mesh share one number in it, which names no neighbour: what is meant for them
+                    // is not sent.
                     let to = self.subscriptions[index].neighbours(to);
                     if !to.is_empty() {
                         let inner = Inner::Whole(message);
@@ -222,6 +224,8 @@ impl HornNode {
                 }
             }
         }
+        // Only the deadline of this subscription can have changed. All of them are searched only if it was the
+        // earliest and has moved on.
         let due = self.subscriptions[index].next_deadline();
         match (due, self.beat) {
             (Some(due), Some((at, _))) if due < at => self.beat = Some((due, index)),
@@ -236,6 +240,7 @@ impl HornNode {
         let topic = self.plan.topic(self.subscriptions[index].id);
         let data = pending.item.data().clone();
         if let Item::Block(body) = &pending.item {
+            // When the chain takes a block, which is before the verdict, its body is found here by its root.
             self.blocks.hold(body);
         }
         // No component waits for a message that was sent directly, unless it is to be shown.
@@ -264,6 +269,7 @@ impl HornNode {
 
     /// Applies the state machine's verdict on a message.
     fn decide(&mut self, token: Token, verdict: Verdict) {
+        // `NOBODY` is above every place, so a message that nobody waits for ends here.
         let place = u32::try_from(token.0).ok();
         let Some((index, pending)) = place.and_then(|place| self.waiting.release(place)) else {
             return;
@@ -282,6 +288,7 @@ impl HornNode {
         }
         match origin {
             Origin::Machine(token) => self.subscriptions[index].decide(self.now, token, verdict),
+            // The publisher has no row and column, so the message takes those of this member, as if it were its own.
             Origin::HandedIn if verdict == Verdict::Accept => {
                 self.subscriptions[index].publish(self.now, id, item);
             }
@@ -301,6 +308,8 @@ impl HornNode {
                 self.perform(output);
             }
             let due = self.machine.next_deadline();
+            // A state machine that has not seen its first phase is due at time zero, which here means when nodes
+            // start.
             let due = due.map(|due| self.plan.of_run(due).max(self.plan.begin()));
             if due.is_none_or(|due| due > self.now) {
                 self.due = due;
@@ -376,7 +385,8 @@ impl HornNode {
         let range = first..first + len;
         let part = |part: &Part| (first + part.offset, part.evidence.support.clone());
         let parts = combine.parts.iter().map(part).collect();
-        // The sums for a slot are published before the next slot ends.
+        // The sums for a slot are published before the next slot ends. A job that named bad inputs is repeated once
+        // without them, so of two jobs of a range the newer one counts.
         self.summed
             .retain(|known| known.range != range && known.slot.next() >= slot);
         self.summed.push(Summed {
@@ -391,6 +401,7 @@ impl HornNode {
     fn cut(&mut self, job: JobId, leftover: u32) {
         let summed = self.summed.iter_mut().find(|summed| summed.job == job);
         if let Some(Summed { parts, .. }) = summed {
+            // A job is cut to a prefix of its inputs, which `parts` has in the same order.
             parts.truncate(parts.len().saturating_sub(leftover as usize));
         }
     }
@@ -421,6 +432,7 @@ impl HornNode {
             return;
         };
         let place = match item {
+            // All slots share the topic of blocks. Votes and evidence have one only in the slots that are followed.
             Item::Block(_) => 0,
             _ => match self.plan.place(slot) {
                 Some(place) => place,
@@ -481,11 +493,13 @@ impl HornNode {
             && at <= self.now
         {
             self.subscriptions[index].deadline(self.now);
+            // Without a minimum `drain` searches nothing. The one search that is needed follows it.
             self.beat = None;
             self.drain(index, NO_PEER);
             self.find_beat();
         }
         self.keep_casts();
+        // The head is examined before the state machine acts, since its votes of this phase name it.
         self.heads
             .before_votes(self.now, &self.plan, self.machine.chain());
         if self.due.is_some_and(|due| due <= self.now) {
@@ -530,6 +544,7 @@ impl HornNode {
 }
 
 /// Stands for no sender.
+// Above `SOURCES`, so that no report about it leaves the node.
 pub(super) const NO_PEER: Peer = Peer(u64::MAX);
 
 /// The outcome of a job, as reported to the state machine.
@@ -557,6 +572,7 @@ impl Role for HornNode {
         self.now = self.now.max(now);
         match input {
             Input::Message { from, message } => self.receive(from, message),
+            // From `JOBS` on, numbers are those of the broadcasts: the two state machines number their jobs apart.
             Input::Finished { job, product, .. } if job.0 >= JOBS => {
                 let product = match product {
                     Some(NodeProduct::Code(product)) => product,
@@ -591,6 +607,7 @@ impl Role for HornNode {
             }
             Input::Command(join) => self.join(join),
         }
+        // Any input may have brought a block, or a message that waits for one.
         self.settle();
         self.look_for_blocks();
     }

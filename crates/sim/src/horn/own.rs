@@ -47,6 +47,7 @@ impl HornNode {
                     support: message.evidence.support,
                     votes: signers.count_ones() as u32,
                     signers,
+                    // As noted when the job began, since the message does not name them.
                     parts: self.parts_of(slot, unit),
                     data,
                 });

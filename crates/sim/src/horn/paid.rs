@@ -106,6 +106,7 @@ fn carried(
         let unit = layout.unit_range(plan.unit(post));
         let range = (unit.start - start) as usize..(unit.end - start) as usize;
         let mut votes = left.extract(range.clone());
+        // What an earlier aggregate has carried is no longer in `left`, so each vote is paid for once.
         votes.intersect_with(&part);
         if votes.any() {
             votes

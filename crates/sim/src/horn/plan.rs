@@ -211,6 +211,7 @@ impl Plan {
         let network = self.config.network();
         let message = digest::selection_message(network, epoch_seed, unit.level, slot);
         let validators = layout.validators();
+        // The model has no secrets, so the plan can draw the tickets that nodes will draw themselves.
         let (signers, scratch) = (ModelSigners { validators }, &mut ());
         let proofs = model.select(&signers, &message, &members, &mut Ctx::single(scratch));
         let proofs = proofs.expect("the configuration allows a lottery");
@@ -247,6 +248,7 @@ impl Plan {
             }
         }
         let layout = &self.config.layout;
+        // In the order of `unit_topic`: by slot, by level, by unit.
         let posts = (0..self.slots).flat_map(|place| {
             (1..=layout.levels()).flat_map(move |level| {
                 let way = if level == 1 { vote } else { aggregate };
@@ -276,6 +278,8 @@ impl Plan {
                 members.extend(&lasting);
             }
             members.sort_unstable();
+            // A node with several validators of the unit is one member. The order is then random: it is the one in
+            // which publishers and grids take the members.
             members.dedup();
             members.sort_by_key(|member| mix([self.seed, draw::ORDER, topic, (*member).into()]));
             topics.push(Topic {
@@ -284,6 +288,7 @@ impl Plan {
                 lasting,
             });
         }
+        // In the order of `collection_topic` and `block_topic`.
         for way in [collection, block] {
             topics.push(Topic {
                 way,
@@ -359,6 +364,7 @@ impl Plan {
         let members = &self.topics[topic.0 as usize].members;
         let draw = mix([self.seed, draw::ENTRY, topic.0.into(), publisher.into()]);
         let first = draw as usize % members.len().max(1);
+        // Each publisher starts elsewhere in the list, or the first members would be the entries of all.
         members[first..].iter().chain(&members[..first]).copied()
     }
 
@@ -387,6 +393,7 @@ impl Plan {
     #[inline]
     pub(crate) fn of_run(&self, time: Time) -> Time {
         match time {
+            // This means never, in both kinds of time.
             Time::MAX => time,
             time => time.saturating_sub_ns(self.offset_ns()),
         }

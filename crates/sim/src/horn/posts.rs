@@ -57,6 +57,7 @@ impl Plan {
         let groups = self.groups(fault, post)?;
         let mut hosts = Vec::new();
         for (group, servers) in (0..).zip(&groups) {
+            // Rounded in each group: the share is that of every cell or committee, not an average over them.
             let count = (servers.len() * pct as usize + 50) / 100;
             let order = ordered(servers.iter().copied(), [key[0], key[1] ^ group, key[2]]);
             hosts.extend(order[..count].iter().map(|validator| self.host(*validator)));
@@ -120,6 +121,7 @@ impl Plan {
 
     /// When the phase of a level starts in a slot.
     pub(crate) fn level_start(&self, slot: Slot, level: u8) -> Time {
+        // Phases have the same offsets in all slots.
         let offset = self.phase_start(Phase::Level(level));
         let offset_ns = offset.since_ns(self.slot_start(self.slot));
         self.slot_start(slot).saturating_add_ns(offset_ns)

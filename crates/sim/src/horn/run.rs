@@ -90,6 +90,7 @@ pub fn run(
         .zip(&scenario.fault)
         .map(|(index, fault)| plan.members(fault, [seed, FAULT, index]))
         .collect::<Result<Vec<Vec<u32>>, RunError>>()?;
+    // Before nodes are built, since they ask the plan which of their validators vote.
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
         if fault.is_silence() {
             plan.voters.silence(members);
@@ -113,6 +114,7 @@ pub fn run(
         threads: crate::run::threads(scenario, observe),
     };
     let mut config = scenario.world(drawn, HornMessage::KINDS.len(), seed);
+    // Only the senders of pieces ask to be notified when a message has left the uplink.
     config.net.paced = plan.casts();
     config.net.dial = dial;
     let watch = Watch::new(plan.clone(), honest.clone());
@@ -127,8 +129,10 @@ pub fn run(
     let ground = Ground {
         graph: &graph,
         latency: &latency,
+        // A fault may also widen a link, and a bound must hold at any time.
         rates: &scenario.rates_max(&class, &faulty),
     };
+    // Only now, as the bounds are those of the collections that were published.
     let floor = Floor::of(&plan, &world.probe().last().collections, &ground);
     // Bounds count from the phase before which an honest collector publishes nothing.
     let kinds = || scenario.fault.iter().map(|fault| fault.kind);

@@ -100,11 +100,13 @@ impl<P: Payload> Subscription<P> {
             Way::Gossip | Way::Coded => {
                 assert!(all.len() <= LINKS_MAX, "{} neighbours", all.len());
                 let mut machine = Gossip::new(config.clone(), seed);
+                // The machine takes messages of its peers only, so nodes outside must be one.
                 for peer in (0..all.len() as u64).map(Peer).chain([OUTSIDE]) {
                     machine.handle(Time::ZERO, Input::PeerUp { peer });
                 }
                 let adopted = mesh.into_iter().map(|index| Peer(index.into()));
                 let adopted = adopted.fold(PeerSet::EMPTY, |set, peer| set.or(PeerSet::one(peer)));
+                // A slot should not begin with the formation of the mesh.
                 machine.adopt(adopted);
                 Machine::Gossip(Box::new(machine))
             }
@@ -129,11 +131,13 @@ impl<P: Payload> Subscription<P> {
     pub(crate) fn receive(&mut self, now: Time, from: u32, message: Message<P>) {
         match &mut self.machine {
             Machine::Gossip(machine) => {
+                // Neighbours are ascending by the node's numbers, and a mesh numbers them by their index.
                 let found = self.links.binary_search(&from).ok();
                 let from = found.map_or(OUTSIDE, |index| Peer(index as u64));
                 machine.handle(now, Input::Message { from, message });
             }
             Machine::Plain(machine) => match message {
+                // From outside the grid: it takes a row and a column from here, but only once it is verified.
                 Message::Relay { id, payload }
                     if !machine.is_direct() && self.links.binary_search(&from).is_err() =>
                 {
@@ -247,6 +251,7 @@ impl<P: Payload> Subscription<P> {
         }
         let mut named = peers.iter().filter_map(|peer| self.neighbour(peer));
         match peers.len() {
+            // A single receiver needs no list of its own on the heap.
             1 => named.next().map_or(Peers::List(Arc::from([])), Peers::One),
             _ => Peers::List(named.collect()),
         }

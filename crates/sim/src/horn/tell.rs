@@ -133,6 +133,7 @@ pub(super) fn sample(plan: &Plan, class: &[u16], honest: &[bool]) -> Vec<u32> {
     let others = (0..).zip(class.iter().zip(honest));
     for (node, (own, is_honest)) in others {
         let has = nodes.iter().any(|node| class[*node as usize] == *own);
+        // `LINES` has room for the neighbours of this many nodes.
         if *is_honest && !has && nodes.len() < FOLLOWED_MAX {
             nodes.push(node);
         }
@@ -164,8 +165,11 @@ impl Teller {
             coming: VecDeque::new(),
             cells_ns: cells_ns(cells, plan.slot_end().as_nanos() * u64::from(slots)),
             cells_at: 0,
+            // The same number for each cell, or the first ones would take all. At least one, as `aggregates_left` is
+            // the bound.
             aggregates_max: (AGGREGATES_MAX / (cells * slots)).max(1),
             collections_max: (COLLECTIONS_MAX / (u32::from(layout.committees()) * slots)).max(1),
+            // The same nodes for every block, so that a node can be followed from block to block.
             stride: (plan.nodes * plan.blocks().count() as u32).div_ceil(RECEIVERS_MAX),
             aggregates_left: AGGREGATES_MAX,
             collections_left: COLLECTIONS_MAX,
@@ -217,6 +221,7 @@ impl Teller {
             let from_ns = from_ms.saturating_mul(1_000_000);
             coming.push(self.record(from_ns, network.clone(), event));
         }
+        // This is stable, so a slot comes before its first phase.
         coming.sort_by_key(|record| record.t);
         self.coming = coming.into();
     }
@@ -347,6 +352,7 @@ impl Teller {
         }
         told.aggregates[post] += 1;
         self.aggregates_left -= 1;
+        // Aggregates are wanted when the next level begins.
         let wanted = self.plan.level_start(body.slot, 2);
         let event = Event::Aggregate {
             slot: body.slot.0,
@@ -396,11 +402,13 @@ impl Teller {
             return;
         };
         told.counts.collect_committee(committee, signers);
+        // The flag is set only once two thirds are there, so this goes on exactly once in a slot.
         if 3 * votes < 2 * validators || std::mem::replace(&mut told.has_two_thirds, true) {
             return;
         }
         let ms = now_ns.saturating_sub(begin_ns) / 1_000_000;
         let finality = Finality {
+            // Finality is read when the run pauses, but the head follows every import.
             head: self.head,
             ..self.finality
         };

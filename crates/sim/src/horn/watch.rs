@@ -38,7 +38,7 @@ pub enum Violation {
         /// The maker of the evidence.
         sender: u32,
     },
-    /// Something was accepted that was never published, or accepted twice.
+    /// Something was accepted that was never published.
     #[error("node {node} accepted a collection of validator {sender} that was not published to it")]
     Foreign {
         /// The node.
@@ -252,6 +252,7 @@ impl Watch {
             }
             return;
         }
+        // The same validators vote in every slot, so their bits are not kept by slot.
         let voted = &self.cells_voted[self.plan.post(unit) as usize];
         let votes = support.signers().count_and_not(voted);
         if votes > 0 {
@@ -286,6 +287,8 @@ impl Watch {
         for (number, part) in parts.iter() {
             let below = self.plan.unit(*number);
             let published = followed.aggregates.get(*number as usize)?;
+            // Several aggregates of a part are published, and the sum may be of any of them, but of none that nobody
+            // published.
             let known = published.iter().any(|other| other.support == *part);
             if !known || layout.parent(below) != Some(unit) {
                 return None;
@@ -315,10 +318,12 @@ impl Watch {
         if followed.accept(since_ns, node, body) {
             self.credit(now_ns, body);
         }
+        // Looked up again, since `credit` borrows the whole of `self`.
         let Some((followed, _)) = self.at(body.slot, now_ns) else {
             return;
         };
         let published = &followed.collections[usize::from(body.unit.committee)];
+        // All holders share one body, so another one with equal content was not published.
         let is_published = published.iter().any(|other| Arc::ptr_eq(other, body));
         if !is_published && self.is_honest(body.sender) {
             let sender = body.sender;
@@ -351,6 +356,7 @@ impl Watch {
             let invented = signers
                 .iter_ones()
                 .any(|place| !self.plan.voters.has(member(place)));
+            // Compared with the entries before it in this block only, not with the chain below the block.
             let is_wrong = invented || signers.count_and_not(row) == 0;
             if is_wrong && self.honest[node as usize] {
                 let committee = *committee;
@@ -391,6 +397,7 @@ impl Probe<HornNode> for Watch {
 
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &HornDelivery) {
         if let Some(teller) = &mut self.teller {
+            // What was due before this delivery is recorded first, so that records are in order of time.
             teller.until(now_ns);
         }
         match delivery {

@@ -117,6 +117,7 @@ impl Bench {
     ) -> Option<Bytes> {
         let validators = self.registry.validators;
         let item = SignItem::new(validator, role, message);
+        // Not by the watermark, which would refuse a second vote in a slot.
         let permit = Reservation::issue(slot, &item);
         let scratch = &mut ();
         let ctx = &mut Ctx::single(scratch);
@@ -145,10 +146,12 @@ impl Bench {
 
     fn prepare(&self, kept: &mut Kept, job: &PrepareJob) -> Outcome<Product> {
         let epoch = job.assignment.epoch();
+        // The epoch alone does not name the committees, as branches may draw different ones.
         if kept.env.assignment(epoch) == Some(&job.assignment) {
             return Outcome::Done(Product::Prepared(epoch));
         }
         let scratch = &mut ();
+        // `verify` asks the scheme directly, with these. The job puts them into the environment as well.
         let keys = self
             .model
             .keys(&self.registry, &job.assignment, &mut Ctx::single(scratch));
@@ -209,6 +212,7 @@ impl Kept {
         if let Some(holds) = self.verdicts.get(&name) {
             let verdict = match holds {
                 true => Verdict::Valid,
+                // The evidence of a block is a single claim.
                 false => Verdict::Invalid { claim: 0 },
             };
             return Outcome::Done(Product::Verdicts(vec![verdict]));
@@ -227,6 +231,7 @@ impl Kept {
         let job: Option<&AssignJob> = work.foreign();
         let known = job.and_then(|job| {
             let known = self.assigned.get(&job.mix)?;
+            // Committees follow from the epoch as well, which the key does not have.
             (known.epoch() == job.epoch).then(|| known.clone())
         });
         if let Some(known) = known {

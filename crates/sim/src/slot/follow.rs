@@ -62,11 +62,13 @@ pub fn follow(
 ) -> Result<Followed, SlotError> {
     let seed = config.seed;
     let mut horn = config.horn.clone();
+    // As in the run that made the blocks. Committees follow from it.
     horn.network_id = random::bytes(seed, "genesis", 0);
     let (layout, info) = (horn.layout, inputs.info);
     config.participation.check(&layout)?;
     let format = horn.format(&info);
     let clock = SlotClock::new(horn.genesis, horn.timing);
+    // Neither node hosts a validator: the sender only publishes what it is given.
     let node = || Horn::new(horn.clone(), info.clone(), Local::observer(&layout));
     let env = inputs.env.with_secret(random::bytes(seed, "weights", 0));
     let mut compute = Compute::new(env, inputs.watermark, config.compute)?;
@@ -99,6 +101,7 @@ pub fn follow(
         |block: &Block| has_accepted(follower, block.header.slot, &block.header.root());
     let mut votes = Bitfield::new(layout.validators() as usize);
     let mut of_votes = (0, 0);
+    // If several blocks carry votes of the slot, sizes are those of the last one.
     for (data, block) in blocks.iter().filter(|(_, block)| is_accepted(block)) {
         let mut is_carrier = false;
         for (committee, signers) in (0..).zip(carried(block, &layout)) {

@@ -64,6 +64,7 @@ impl Griefing {
     /// two nodes.
     pub(super) fn withheld(eve: u32) -> Vec<(Kind, u32, u32)> {
         let victims = eve + 1;
+        // Only votes. Aggregates of both kinds reach all collectors, which is where the attack has its effect.
         let withheld = [(eve, HOST), (eve, victims), (victims, eve)];
         withheld.map(|(from, to)| (Kind::Vote, from, to)).to_vec()
     }

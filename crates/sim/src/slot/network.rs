@@ -142,6 +142,7 @@ impl<P: Protocol + Send> Network<P> {
     pub(super) fn blocks(&self) -> Vec<Bytes> {
         let mut blocks: Vec<&(Time, Bytes)> =
             self.world.roles().flat_map(|node| &node.blocks).collect();
+        // By the time of publication, since each node has a list of its own.
         blocks.sort_by_key(|(at, _)| *at);
         blocks.into_iter().map(|(_, data)| data.clone()).collect()
     }

@@ -213,6 +213,7 @@ impl<P: Protocol + Send> SlotNode<P> {
             }
             proto::Output::Cancel { session } => {
                 let cancelled = lock(&self.compute).cancel(self.number, session);
+                // The new tickets end as cancelled. The old ones have no outcome when their time comes.
                 self.ends.entry(self.now).or_default().extend(cancelled);
             }
             // Nothing is forwarded or requested, and the state machine counts its own rejections.
@@ -238,6 +239,7 @@ impl<P: Protocol + Send> SlotNode<P> {
     /// Ends the jobs that are due. Immediate requests caused by their results get a separate event, so that the
     /// event limit also applies to jobs that cost nothing.
     fn end_jobs(&mut self) {
+        // The key is part of what is split off, so this leaves the jobs that are due now.
         let later = self.ends.split_off(&self.now.saturating_add_ns(1));
         let due = std::mem::replace(&mut self.ends, later);
         for ticket in due.into_values().flatten() {
@@ -263,6 +265,7 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
             Input::PeerUp { peer } => self.tell(proto::Input::PeerUp { peer }),
             Input::Message { from, message } => {
                 let SlotMessage { topic, data } = message;
+                // Other messages may arrive at this instant. The next one comes after all of them.
                 self.heard = now.saturating_add_ns(1);
                 let token = Token(self.tokens);
                 self.tokens += 1;
@@ -273,6 +276,7 @@ impl<P: Protocol + Send> Role for SlotNode<P> {
                     data,
                 });
             }
+            // It goes past the state machine, which has not made it and need not know of it.
             Input::Command(SlotMessage { topic, data }) => self.publish(topic, data),
             Input::Deadline => {
                 self.end_jobs();

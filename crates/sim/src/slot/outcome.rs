@@ -43,7 +43,7 @@ pub struct Votes {
     pub verified: u64,
     /// Voters in the union of all accepted collections.
     pub in_collections: u64,
-    /// Voters in the block of the next slot.
+    /// Voters in the block that carries the votes.
     pub in_block: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct CommitteeCoverage {
     pub in_block: u32,
 }
 
-/// The block of the next slot.
+/// The block that carries the votes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockOutcome {
     /// Size on the wire in bytes.
@@ -169,14 +169,14 @@ pub struct SlotOutcome {
     pub coverage: Vec<CommitteeCoverage>,
     /// Whether the accepted collections cover exactly the positions that were to vote.
     pub coverage_exact: bool,
-    /// The block of the next slot.
+    /// The block that carries the votes.
     pub block: BlockOutcome,
     /// All published blocks, in order, as encoded on the wire; the last one carries the votes.
     pub blocks: Vec<Bytes>,
     /// All collections of the slot that the observer verified, as one job measured separately; none without an
     /// observer.
     pub verification: Option<Verification>,
-    /// Messages rejected by nodes, by reason; both nodes together.
+    /// Messages rejected by nodes, by reason; all nodes together.
     pub rejects: BTreeMap<&'static str, u64>,
     /// Results of the cross-check, if there was one.
     pub cross: Option<CrossCounts>,
@@ -214,6 +214,7 @@ impl SlotOutcome {
             failures.push(Failure::Unverified { cast, verified });
         }
         for (&reason, &count) in &self.rejects {
+            // With several publishers of the same votes, most of what they send adds nothing to the first.
             if !REDUNDANT.contains(&reason) {
                 failures.push(Failure::Rejected { reason, count });
             }

@@ -78,6 +78,7 @@ impl Participation {
 /// exactly the right number at the end (Knuth, TAOCP vol. 2, 3.4.2, algorithm S).
 fn draw(validators: u32, ppm: u32, seed: u64) -> Bitfield {
     let n = u64::from(validators);
+    // floor(x + 1/2) in integers.
     let mut wanted = (2 * n * u64::from(ppm) + u64::from(PPM)) / (2 * u64::from(PPM));
     let mut random = random::stream(seed, "participation", 0);
     let mut bits = Bitfield::new(validators as usize);

@@ -114,6 +114,7 @@ impl Run {
             griefing.check(&layout)?;
         }
         let voters = config.participation.by_position(&layout, seed);
+        // Participation is given by position, but nodes need validators before any of them has drawn the committees.
         let by_validator = by_validator(&voters, &first_assignment(&config));
         let hosting = |validators: Bitfield| {
             let mut voters = by_validator.clone();
@@ -121,6 +122,7 @@ impl Run {
             let local = Local {
                 validators,
                 voters,
+                // The host has every validator. If it trusted its own messages, there would be nothing to verify.
                 trust_own: false,
             };
             (local, Subscription::All)
@@ -128,6 +130,7 @@ impl Run {
         let mut rest = Bitfield::ones(layout.validators() as usize);
         let apart = config.griefing.iter().flat_map(Griefing::apart);
         apart.clone().for_each(|set| rest.subtract(set));
+        // In the order of `HOST` and `OBSERVER`. The nodes of an attack come after them.
         let mut places = vec![hosting(rest)];
         if config.observer {
             places.push((Local::observer(&layout), Subscription::Global));
@@ -180,9 +183,11 @@ impl Run {
             compute.watch(OBSERVER, Op::VerifyCollections);
         }
         if stage == SlotStage::Block {
+            // The slot's collections are verified by now. What blocks need is not part of that measurement.
             compute.end_watch();
             compute.end_duties();
         }
+        // The nodes lock it while the network runs.
         drop(compute);
         if stage == SlotStage::Block {
             // After this time its messages are no longer accepted.
@@ -252,6 +257,7 @@ impl Run {
             self.voters
                 .extract(range.start as usize..range.end as usize)
         };
+        // The loop below would not miss the committees that the view does not have.
         let mut coverage_exact = probe.coverage.len() == usize::from(layout.committees());
         let mut coverage = Vec::with_capacity(probe.coverage.len());
         for (committee, covered) in (0u16..).zip(&probe.coverage) {

@@ -20,8 +20,8 @@ pub struct Tree {
     /// Time from the start of the slot for which a leaf gathers votes, unless it has all of them
     /// earlier.
     pub gather_ms: u64,
-    /// Time for which a position waits for its other children, counted from the first one that
-    /// arrives.
+    /// Time for which a position waits for its other children, counted from when the first one is
+    /// verified.
     pub wait_ms: u64,
 }
 

@@ -108,6 +108,7 @@ impl TreeNode {
             inputs,
             cost_ns,
         };
+        // Nothing is ever cancelled, so each job may have a session of its own.
         let session = SessionId { slot: Slot(0), seq };
         let request = Box::new(role::request(session, Class::Current, work));
         let job = JobId(seq.into());
@@ -121,6 +122,7 @@ impl TreeNode {
             self.spawn(Op::Sign, votes, cost_ns, Task::Sign);
         }
         let gathered = Time::from_millis(self.plan.config.gather_ms);
+        // Inner positions have no deadline before their first piece.
         for post in self.posts.iter_mut().filter(|post| post.level == 0) {
             post.deadline = Some(gathered);
         }
@@ -165,6 +167,7 @@ impl TreeNode {
         let first = self.plan.below(0, post.position).start;
         if let Held::Votes { waiting, .. } = &mut post.held
             && !post.is_closed
+            // Later votes are ignored, although the leaf may still be verifying earlier ones.
             && post.deadline.is_none_or(|deadline| self.now < deadline)
         {
             waiting.set((validator - first) as usize);
@@ -178,6 +181,7 @@ impl TreeNode {
             return;
         };
         let post = &mut self.posts[index];
+        // Unlike the votes of a leaf, pieces are taken until the position closes.
         if let Held::Pieces { waiting, valid } = &mut post.held
             && !post.is_closed
         {
@@ -201,6 +205,7 @@ impl TreeNode {
         if post.is_closed || post.is_verifying {
             return;
         }
+        // What waits is verified before the position closes, even after its deadline.
         if let Some((batch, inputs, cost_ns)) = post.held.batch(&plan) {
             post.is_verifying = true;
             let op = match batch {
@@ -248,6 +253,7 @@ impl TreeNode {
                 }
                 let wait_ns = self.plan.config.wait_ms * 1_000_000;
                 let until = Time::from_nanos(self.now.as_nanos().saturating_add(wait_ns));
+                // Only the first verified pieces set it, or each one that comes would prolong the wait.
                 post.deadline.get_or_insert(until);
             }
             _ => {}

@@ -67,6 +67,7 @@ impl Plan {
 
     /// The validators below a position.
     pub(crate) fn below(&self, level: u32, position: u32) -> Range<u32> {
+        // In 64 bits, as the root may be wider than all validators by almost a factor of the fan-out.
         let width = u64::from(self.config.leaf) * u64::from(self.config.fanout).pow(level);
         let end = |position: u64| (position * width).min(self.config.validators.into()) as u32;
         end(position.into())..end(u64::from(position) + 1)
@@ -111,6 +112,7 @@ impl Plan {
             _ => Op::VerifyCollections,
         };
         let each = u64::from(piece.count / piece.parts);
+        // Merged proofs are verified one by one, all others of the piece together.
         let merges_ns = u64::from(piece.merges) * self.table.merged_verify_ns(each);
         match u64::from(piece.parts - piece.merges) {
             0 => merges_ns,
@@ -144,9 +146,12 @@ impl Plan {
         let fits = abilities
             .committee_max
             .is_none_or(|max| count <= u64::from(max));
+        // Level 1 makes a collection of aggregates, as every scheme can. Above it, collections are merged if they can
+        // be.
         let merges = level == 1 || abilities.overlap(Layer::Collection) != Overlap::None;
         // A single piece is passed on unchanged.
         if !(fits && merges) || (level > 1 && parts == 1) {
+            // To put the children's proofs into one list costs nothing.
             let bytes = pieces.iter().map(|piece| piece.evidence_bytes).sum();
             let merges = pieces.iter().map(|piece| piece.merges).sum();
             return (
@@ -187,6 +192,7 @@ impl Plan {
             position,
             count: signers.count_ones() as u32,
             signers,
+            // Costs divide by it.
             parts: parts.max(1),
             merges,
             evidence_bytes,

@@ -111,9 +111,11 @@ fn edges(plan: &Plan, nodes: u32) -> Vec<(u32, u32)> {
     for node in 0..nodes {
         let voters = plan.voters.voting(node);
         let mut leaves: Vec<u32> = voters.map(|validator| plan.leaf_of(validator)).collect();
+        // The validators of a node are ascending, so equal leaves are adjacent.
         leaves.dedup();
         for leaf in leaves {
             let places = plan.places[0][leaf as usize].iter();
+            // The node may be at that leaf itself. The graph ignores such an edge.
             edges.extend(places.map(|place| (node, *place)));
         }
     }
@@ -139,6 +141,7 @@ fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, RunError> {
             let fault = fault.kind.name();
             return Err(TreeError::Fault { fault }.into());
         }
+        // The same key as for silence, so the same nodes.
         for node in fault.members([seed, FAULT, index], nodes)? {
             honest[node as usize] = false;
             let key = mix([seed, FAULT, u64::MAX, node.into()]);
@@ -192,6 +195,7 @@ fn findings(
     let outcome = Outcome {
         payload_bytes: root.as_ref().map_or(0, |(_, piece)| piece.bytes),
         delays_ns: vec![root.as_ref().map(|(ns, _)| *ns)],
+        // The run ends with the root, while other messages are still on the way.
         sent_truncated: true,
         verdict: verdict(votes, root.as_ref(), plan),
         ..Outcome::counted(world, seed, &frame, classes, nodes)

@@ -63,8 +63,10 @@ impl DropVotes {
             false => others.len(),
         };
         let victims = (others.len() * self.percent as usize / 100).min(most);
+        // The key is that of the fault, so all its nodes put voters into the same order.
         others.sort_by_key(|vote| mix([self.key, voter(vote).into(), 0, 0]));
         kept.extend(others.drain(victims..));
+        // A job has its votes in order of their positions.
         kept.sort_unstable_by_key(|(position, _)| *position);
         // There is no aggregate of zero votes.
         (victims > 0 && !kept.is_empty()).then(|| {

@@ -77,6 +77,7 @@ impl Allies {
         let theirs = |slot| self.host(plan.proposer_of(slot));
         let followed = plan.place(slot).and(plan.place(slot.next())).is_some();
         let lasts = self.interval.contains(plan.slot_start(slot));
+        // The first slot of a run has no block of its own.
         slot > plan.slot && followed && lasts && theirs(slot) && !theirs(slot.next())
     }
 
@@ -127,6 +128,7 @@ impl Allies {
         let message = digest::vote_message(plan.config.network(), vote);
         let votes = |position: &u32| {
             let voter = plan.assignment.member(*position).0;
+            // The votes of validators that do not vote in this run would pass for invented ones.
             has(*position) && self.host(voter) && plan.voters.has(voter)
         };
         let part = |cell: Cell| -> Option<CellPart> {

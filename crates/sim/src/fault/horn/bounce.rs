@@ -44,6 +44,7 @@ impl Bounce {
         let theirs = |slot: Slot| allies.host(plan.proposer_of(slot));
         let mut begins: Vec<Slot> = Vec::new();
         for slot in plan.blocks().filter(|slot| allies.attack(*slot)) {
+            // An attack takes three slots, and the next one must not share any of them.
             let is_free = begins.last().is_none_or(|last| last.0 + 2 < slot.0);
             let followed = plan.place(slot.next().next()).is_some();
             if others.is_some() && is_free && followed && theirs(slot.next().next()) {
@@ -116,6 +117,7 @@ impl Bounce {
         };
         let mut of_head: Vec<&Arc<EvidenceBody>> =
             known.filter(|body| vote_of(body).is_some()).collect();
+        // The largest first, so that few entries have most of the votes.
         of_head.sort_by_key(|body| std::cmp::Reverse(body.votes));
         let vote = vote_of(of_head.first()?)?;
         let mut entries = Vec::new();
@@ -126,6 +128,7 @@ impl Bounce {
                 .iter()
                 .filter(|body| body.unit.committee == committee);
             let mut has: Option<Bitfield> = None;
+            // The allies' second votes come first, as no honest collection for this block has them.
             for body in own.iter().chain(honest.map(|body| &***body)) {
                 let adds = has
                     .as_ref()
@@ -151,6 +154,7 @@ impl Bounce {
             return false;
         };
         let other = Arc::new(other);
+        // Observers see the block that is sent, in place of the node's own.
         outputs.push(Output::Deliver(HornDelivery::Proposed(other.clone())));
         let message = HornMessage::data(plan.block_topic(), id, Item::Block(other));
         self.replaced = Some((own.slot, own.root, message));
@@ -183,6 +187,7 @@ impl Wrap<HornNode> for Bounce {
                     }
                     return;
                 }
+                // `two` would sign a second block here too, so it must not see this one.
                 if !self.begins.contains(&own.slot) {
                     return outputs.push(output);
                 }

@@ -176,6 +176,7 @@ pub(super) fn publish(plan: &Plan, body: EvidenceBody, to: Peers, own: &mut Vec<
         return;
     };
     let body = Arc::new(body);
+    // The message bypasses the role, so the wrapper shows what the role would have shown.
     own.push(Output::Deliver(HornDelivery::Collected(body.clone())));
     own.push(Output::Send {
         to,
@@ -245,6 +246,7 @@ impl EarlyCollection {
         let all: Vec<(u32, u32, Aggregate)> = bodies.collect();
         let signers = |(.., one): &&(_, _, Aggregate)| one.evidence.support.signer_count();
         let vote = all.iter().max_by_key(signers)?.2.vote;
+        // Evidence proves one vote, so aggregates of another one cannot be part of it.
         let same = all.into_iter().filter(|(.., one)| one.vote == vote);
         let parts = same.map(|(number, offset, one)| (number, offset, one.evidence));
         Some((vote, parts.collect()))
@@ -309,6 +311,7 @@ impl Wrap<HornNode> for EarlyCollection {
                 if self.is_second(message) {
                     return;
                 }
+                // Its own aggregates count as well. No input brings them.
                 self.see(message);
             }
             Output::Deliver(HornDelivery::Collected(body)) if self.is_published(body) => return,

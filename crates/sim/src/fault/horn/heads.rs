@@ -44,6 +44,7 @@ impl WithholdBlock {
             .blocks()
             .filter(own)
             .filter(|slot| allies.attack(*slot));
+        // Only for its own blocks. Other nodes of the fault just hold back votes.
         let due = attacks.map(|slot| (allies.before_votes(slot.next()), slot));
         WithholdBlock {
             peers: parameters.everyone(),
@@ -85,6 +86,7 @@ impl WithholdBlock {
         let Some((block, id)) = block.zip(plan.block_id(slot)) else {
             return;
         };
+        // This node's own vote has the source and the target that the saved votes need.
         let vote = self.vote.take().filter(|vote| vote.head == block.root);
         own.push(Output::Send {
             to: self.peers.clone(),
@@ -95,6 +97,7 @@ impl WithholdBlock {
             return;
         };
         for committee in 0..plan.config.layout.committees() {
+            // One collection of a committee has all saved votes, so the first collector suffices.
             let sender = self.allies.collectors(vote.slot, committee).next();
             let body = sender
                 .and_then(|sender| self.allies.collection(&vote, committee, sender, |_| true));
@@ -187,6 +190,7 @@ impl Balance {
     fn side(&self, block: Root) -> Option<Root> {
         let mut root = block;
         let mut header = self.blocks.get(&root)?;
+        // Only blocks since `begin` are kept, so the walk ends there at the latest.
         while Some(header.slot) != self.begin {
             root = header.parent;
             header = self.blocks.get(&root)?;
@@ -209,6 +213,7 @@ impl Balance {
             let allies = &self.allies;
             for committee in 0..allies.plan.config.layout.committees() {
                 let sender = allies.collectors(slot, committee).next();
+                // All allies find the same collector, and only its node sends.
                 let own_one = sender.filter(|sender| allies.own(*sender));
                 let body = own_one.and_then(|sender| {
                     allies.collection(&vote, committee, sender, |at| (at % 2 == 1) == second)

@@ -150,6 +150,7 @@ impl TwoBlocks {
         };
         let DenseId(id) = plan.block_id(header.slot)?;
         let (root, data) = empty_block(plan, header, Bytes::from([]), sign)?;
+        // Lower numbers are those of the first blocks.
         let id = plan.blocks().count() as u32 + id;
         Some(block_message(plan, id, header.slot, root, data))
     }
@@ -230,8 +231,10 @@ impl ForgedBlocks {
             .followed()
             .take_while(|slot| plan.slot_start(*slot) <= now);
         let slot = slot.last()?;
+        // A block whose parent is not of an earlier slot is refused before its signature is verified.
         let (before, parent) = self.parent.filter(|(before, _)| *before < slot)?;
         self.forged += 1;
+        // As the filler, it gives each forged block a root of its own.
         let number = Bytes::from(self.forged.to_be_bytes());
         let header = Header {
             slot,
@@ -241,6 +244,7 @@ impl ForgedBlocks {
         };
         let none = Bytes::from(vec![before.0 as u8; plan.format.duty_signature_bytes]);
         let (root, data) = empty_block(plan, header, number, |_| Some(none))?;
+        // Lower numbers are those of first and second blocks.
         let id = 2 * plan.blocks().count() as u32 + self.forged;
         Some(block_message(plan, id, slot, root, data))
     }

@@ -116,6 +116,7 @@ impl EquivocateVotes {
     }
 
     fn is_replaced(&self, slot: Slot, committee: u16, sender: u32) -> bool {
+        // Without second votes in the slot there is nothing to publish instead, so the honest collection stays.
         let second = self.second.is_some_and(|vote| vote.slot == slot);
         second && self.collectors(slot, committee).any(|one| one == sender)
     }
@@ -128,6 +129,7 @@ impl EquivocateVotes {
             };
             return self.is_replaced(body.slot, body.unit.committee, body.sender);
         }
+        // Taken out because the test borrows the rest of `self`.
         let mut unsent = std::mem::take(&mut self.unsent);
         let holds = unsent.have(message, |subject| {
             subject.kind == KIND_COLLECTION
@@ -256,6 +258,7 @@ impl SplitBallots {
         self.heads.import(plan, body);
         let header = self.heads.headers.get(&body.root).copied();
         let theirs = header.filter(|header| self.allies.host(header.proposer.0));
+        // A further block that comes back must not bring further ones of its own.
         let Some(header) = theirs.filter(|_| !self.further.contains_key(&body.root)) else {
             return;
         };
@@ -272,6 +275,7 @@ impl SplitBallots {
             let Some((root, data)) = empty_block(plan, header, filler, sign) else {
                 continue;
             };
+            // The block has no votes that could justify more, so its source is that of its parent.
             self.heads.voted.insert(root, source);
             let block = BlockBody {
                 slot: header.slot,
@@ -308,6 +312,7 @@ impl SplitBallots {
 
     /// The ballot of a validator, if votes of the slot are split.
     fn ballot_of(&self, slot: Slot, position: u32) -> Option<Vote> {
+        // All ballots are of one slot, so this leaves all of them or none.
         let ballots = self.ballots.iter().filter(|vote| vote.slot == slot);
         ballots
             .copied()
@@ -355,6 +360,7 @@ impl Wrap<HornNode> for SplitBallots {
         let Exchange::Question { id, root } = &**exchange else {
             return Some(input);
         };
+        // The state machine has none of these blocks, but honest nodes need them to count votes for them.
         let Some(block) = self.further.get(root).cloned() else {
             return Some(input);
         };
@@ -383,6 +389,7 @@ impl Wrap<HornNode> for SplitBallots {
             } => {
                 if let Some((slot, Some(vote))) = self.allies.of_votes(message) {
                     self.heads.voted.insert(vote.head, vote.source);
+                    // The head that the state machine voted for is a block that later slots can name.
                     if let Some(other) = self.cast_elsewhere(slot, message) {
                         send_to(to.iter(), other, *priority, outputs);
                         return;
@@ -404,12 +411,14 @@ impl Wrap<HornNode> for SplitBallots {
         let Some((_, slot)) = self.due.pop_first() else {
             return;
         };
+        // Wrappers are woken before the state machine, so the votes that it casts at this instant find their ballots.
         self.ballots = self.choose(slot);
         let (plan, ballots) = (&self.allies.plan, &self.ballots);
         let all = ballots.len().max(1);
         for committee in 0..plan.config.layout.committees() {
             let senders = self.allies.collectors(slot, committee).enumerate();
             for (number, sender) in senders.filter(|(_, sender)| self.allies.own(*sender)) {
+                // As in `ballot_of`, so that a collection has the votes that its voters also send.
                 let has = |position: u32| position as usize % all == number % all;
                 let vote = ballots.get(number % all);
                 let body =

@@ -35,6 +35,7 @@ impl Plan {
         let (entries, bundle) = match self.format.bundle.filter(|_| !entries.is_empty()) {
             None => (entries, 0),
             Some(length) => (
+                // One piece of evidence for all of them: they have none of their own.
                 entries.iter().map(Entry::bare).collect(),
                 length.max_bytes(),
             ),
@@ -67,6 +68,7 @@ impl Plan {
         let voted = |position: u32| {
             let Validator(validator) = self.assignment.member(position);
             let flip = mix([self.seed, draw::FLIP, validator.into(), 0]) % 1_000_000;
+            // Exclusive or: a validator that is drawn did the opposite of what it does now.
             self.voters.has(validator) != (flip < flip_ppm)
         };
         let layout = &self.config.layout;

@@ -81,6 +81,7 @@ pub(super) fn config(
     config.timing = timing_of(horn, preset, layout.levels())?;
     unread(horn, layout.levels())?;
     if let Some((top, below)) = config.levels.split_last_mut() {
+        // With four levels at most, three are below the top: cells, and two of combiners.
         let targets = [horn.aggregators].into_iter().chain([horn.combiners; 2]);
         for (level, target) in below.iter_mut().zip(targets) {
             level.publishers = target.map_or(level.publishers, small);

@@ -71,6 +71,7 @@ impl Plan {
     /// The topic of all collections.
     pub(crate) fn collection_topic(&self) -> TopicId {
         let first = Unit::new(1, 0, 0);
+        // Slots are numbered from 0, so this is the first number after the topics of their units.
         TopicId(self.unit_topic(self.slots, first).0)
     }
 
@@ -152,6 +153,7 @@ fn numbered(
     group: u32,
     sender: Validator,
 ) -> Option<gossip::DenseId> {
+    // By the widest unit of the level, so that numbers of different units do not meet.
     let width = servers.iter().map(Vec::len).max().unwrap_or(1) as u32;
     let mut own = servers.get(post as usize)?.iter();
     let index = own.position(|server| server.validator == sender.0)? as u32;
