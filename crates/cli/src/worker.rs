@@ -115,6 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     getrandom::fill(&mut instance).map_err(|error| anyhow!("the system's entropy: {error}"))?;
     let hosts = HostAllowList::new(args.listen.ip(), args.http_allow_host.iter().cloned());
     let hosts = hosts.context("--http-allow-host")?;
+    // Before the circuits are made, which takes a while: a port in use is reported at once.
     let listener = TcpListener::bind(args.listen)
         .map_err(|error| Error::Exit(3, format!("--listen {}: {error}", args.listen)))?;
     let address = listener.local_addr()?;
@@ -187,6 +188,7 @@ fn child(args: &Args, kernel: Backend) -> Result<Option<ChildCommand>> {
     Ok(Some(ChildCommand {
         program: std::env::current_exe()?,
         args: words.map(Into::into).into(),
+        // A child needs none: each job brings its registries with their keys.
         setup: Arc::default(),
     }))
 }

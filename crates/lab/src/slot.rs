@@ -253,6 +253,7 @@ impl Ready {
         scheme: S,
         keys: impl FnOnce(&rayon::ThreadPool, &mut Bars) -> Result<(S::Signers, S::Registry)>,
     ) -> Result<Self> {
+        // Before the keys, which may take minutes: options that do not fit together are refused at once.
         let horn = horn_config(args, &plan, &scheme)?;
         announce(args, &plan, &machine);
         let mut bars = Bars::new();
@@ -275,6 +276,7 @@ impl Ready {
             let preset = args.proof.preset().preset().name;
             let (set, layers) = (args.set().name(), args.layers());
             let profile = args.lattice.profile().name();
+            // All that a proof depends on apart from its job: with other options it must not be found again.
             let forms = format!("{} {set} {preset} {profile} {layers:?}", args.scheme);
             self.inputs.results = Some(Box::new(kept::Folder::open(folder, &forms)?));
         }

@@ -159,6 +159,7 @@ fn record(text: &str) -> Result<Address, AddressError> {
         (v6, record.tcp6(), Transport::Tcp),
     ];
     let usable = candidates.into_iter().find_map(|(ip, port, transport)| {
+        // Port 0 cannot be dialled, and another candidate may do.
         let socket = SocketAddr::new(ip?, port.filter(|port| *port != 0)?);
         Address::new(socket, transport, id).pop()
     });
@@ -204,6 +205,8 @@ impl FromStr for Address {
             .map_err(|_| AddressError::Text(text.to_owned()))?;
         let form = || AddressError::Form(text.to_owned());
         let (_, transport) = socket_of(&multiaddr).ok_or_else(form)?;
+        // `socket_of` has checked what precedes the name: IP, port and, for QUIC, the protocol. After the name nothing
+        // may follow, since a relayed address (`p2p-circuit`) would go on.
         let name_at = if transport == Transport::Quic { 3 } else { 2 };
         let mut rest = multiaddr.iter().skip(name_at);
         let (Some(Protocol::P2p(id)), None) = (rest.next(), rest.next()) else {

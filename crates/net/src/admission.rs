@@ -140,6 +140,7 @@ impl Rates {
             let per_s = per_s.div_ceil(part);
             Bucket::new(per_s, BURST_S * per_s, now)
         };
+        // On copies, so that a refusal takes nothing from any of them.
         let mut own = origins(ip).map(|origin| {
             let bucket = self.of.get(&origin).copied();
             (origin, bucket.unwrap_or_else(|| full(&origin)))
@@ -205,6 +206,7 @@ impl Admission {
     /// Registers an address and a name that this node dials.
     pub(crate) fn know(&mut self, address: &Address) {
         if self.known_names.len() < KNOWN_MAX {
+            // In the form in which `ip_of` gives it: an IPv4 address may arrive as an IPv6 one.
             self.known.insert(address.socket().ip().to_canonical());
             self.known_names.insert(address.id().0);
         }
@@ -230,6 +232,7 @@ impl Admission {
     fn begin(&mut self, connection: ConnectionId, ip: IpAddr) -> Result<(), Crowd> {
         match self.may_begin(ip) {
             Ok(()) => self.pending.add(connection, ip),
+            // Only where an open slot is refused. Otherwise known addresses would use up their reserve for nothing.
             Err(_) if self.is_kept_for(ip) => {
                 self.pending_known.insert(connection, ip);
             }
@@ -270,6 +273,7 @@ impl Admission {
     /// Whether a peer that proved its name may stay.
     fn may_stay(&mut self, id: &PeerId, ip: IpAddr, now: Instant) -> Result<(), Crowd> {
         let is_known = self.known_names.contains(id);
+        // Above that rate a known name competes with all others, so it cannot come back without limit either.
         if is_known && self.known_rate.try_take(1, now) {
             return Ok(());
         }
@@ -341,6 +345,7 @@ impl NetworkBehaviour for Admission {
         _: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
+        // Its handshake is over even if it is refused now. A later `ListenFailure` finds nothing left to end.
         self.ended(connection);
         let stays = self.may_stay(&id, ip_of(remote), Instant::now());
         stays.map_err(ConnectionDenied::new)?;
@@ -368,6 +373,7 @@ impl NetworkBehaviour for Admission {
                 connection_id,
                 endpoint,
                 ..
+            // Known names have slots of their own (`kept`), and must not use up those of their address.
             }) if endpoint.is_listener() && !self.known_names.contains(&peer_id) => {
                 let ip = ip_of(endpoint.get_remote_address());
                 self.connected.add(connection_id, ip);

@@ -52,8 +52,10 @@ impl Bucket {
         let gained = elapsed * u128::from(self.per_s) / NS_PER_S;
         if gained >= u128::from(self.burst - self.level) {
             self.level = self.burst;
+            // Time that a full bucket has no use for is lost, or more than a burst could pass at once later.
             self.at = self.at.max(now);
         } else if gained > 0 {
+            // Less than is missing, by the test above, so it fits.
             self.level += gained as u64;
             // Only the time for whole units is used up, so slow buckets fill as well.
             let used = gained * NS_PER_S / u128::from(self.per_s);

@@ -211,6 +211,7 @@ impl Default for Gossip {
             mesh_high: 12,
             heartbeat_ms: 700,
             heartbeat_initial_delay_ms: 300,
+            // With heartbeats of 0.7 s, a message waits 4.2 s for its verdict.
             history: 6,
             history_gossip: 3,
             seen_slots: 6,
@@ -223,6 +224,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             peers_max: 64,
+            // Five of eight. The others are left for peers that this node dials.
             peers_in_max: 40,
             pending_in_max: 64,
             pending_out_max: 16,
@@ -350,6 +352,7 @@ impl Config {
     /// The longest message of any kind, in bytes.
     pub(crate) fn message_bytes_max(&self) -> usize {
         let lengths = Kind::ALL.map(|kind| self.topic_bytes_max.get(kind));
+        // At least 1, since queues divide by it.
         lengths.into_iter().fold(1, usize::max)
     }
 

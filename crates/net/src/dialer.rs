@@ -152,6 +152,8 @@ impl Dialer {
                 target.pause = PAUSE_MIN;
                 target.due = now;
             }
+            // A peer that accepts connections and drops them at once keeps the pause of its last round, which has
+            // grown.
             target.due = target.due.max(now + vary(target.pause, draw));
         }
     }

@@ -181,6 +181,7 @@ impl Handler {
         let Some(index) = self.protocols.iter().position(|p| p == protocol) else {
             return;
         };
+        // The first protocol is the broadcast's, the others are the requests in their order.
         let Some(request) = index.checked_sub(1) else {
             // A peer opens as many as this node does. More would only take memory.
             if self.readers < STREAMS {
@@ -194,6 +195,7 @@ impl Handler {
             return;
         };
         let has_place = self.answers < shared.config.limits.requests_per_peer_max;
+        // In this order, so that a request for which there is no room takes nothing from the rate.
         if has_place && self.asked.try_take(1, Instant::now()) {
             self.answers += 1;
             let served = Arc::clone(&self.served);
@@ -228,6 +230,7 @@ impl Handler {
             Purpose::Frames => {
                 // Without the protocol nothing can ever be sent.
                 if matches!(error, StreamUpgradeError::NegotiationFailed) {
+                    // All streams of the connection fail in the same way, and one task empties the queue.
                     if !std::mem::replace(&mut self.mute, true) {
                         let (queue, shared) = (Arc::clone(&self.queue), Arc::clone(&self.shared));
                         let task = drop_frames(self.peer, queue, shared);
@@ -266,6 +269,7 @@ impl Handler {
 
 impl Drop for Handler {
     fn drop(&mut self) {
+        // Also of a connection that another behaviour denied, and of which the driver never hears.
         self.shared.frames.close(self.peer);
     }
 }

@@ -120,6 +120,7 @@ impl Deframer {
                 State::Length { value, bytes } => {
                     let byte = input[used];
                     used += 1;
+                    // Four bytes at most, hence 28 bits: nothing is shifted out.
                     *value |= usize::from(byte & 0x7f) << (7 * *bytes);
                     *bytes += 1;
                     if byte & 0x80 != 0 {

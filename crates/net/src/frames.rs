@@ -137,6 +137,7 @@ impl FrameQueues {
         if state.closed {
             return Err(Refused::Peer(peer));
         }
+        // Frames being written count as well, since they hold their bytes until they have left.
         if state.count >= self.frames_max {
             return Err(Refused::Full {
                 what: "frames to the peer",
@@ -240,6 +241,8 @@ pub(crate) async fn read_frames<S: AsyncRead + Unpin>(
                     shared.counters.dropped(DropReason::Malformed);
                     return;
                 }
+                // Between a frame and the next read: what exceeds the rate stays in the peer's own buffers and takes no
+                // memory here.
                 pace(&rate, 1).await;
                 add(&shared.counters.frames[0], 1);
                 for dropped in shared.inbox.push_frame(peer, frame.payload.into()) {

@@ -73,6 +73,7 @@ impl Load {
 
     /// The larger of its two fractions of a bound, in millionths.
     fn share(self, bound: Self) -> u64 {
+        // No overflow: `Limits::inbox_bytes_max` is at most 2^36, and a million is below 2^20.
         let part = |value: usize, max: usize| value as u64 * 1_000_000 / max.max(1) as u64;
         part(self.count, bound.count).max(part(self.bytes, bound.bytes))
     }
@@ -184,6 +185,7 @@ impl Inbox {
     /// forgotten them, and the token table counts them.
     pub(crate) fn pop(&self) -> Option<Event> {
         let mut state = self.lock();
+        // Before all messages, so that the driver knows a peer before it gets anything from it.
         if let Some(event) = state.control.pop_front() {
             return Some(event);
         }
@@ -248,6 +250,8 @@ impl State {
             bytes: bound.bytes / 4 * 3,
         };
         let mut dropped = Vec::new();
+        // Inserted before anything is evicted, so that the new item is weighed like all others and may itself be the
+        // one.
         self.insert(key, item);
         loop {
             let (class, reason, bound) = if self.classes[key.1].exceeds(class_bound) {

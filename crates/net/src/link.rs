@@ -71,6 +71,7 @@ impl Link {
     fn allowance(&self, wanted: usize) -> Result<usize, Duration> {
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         let level = bucket.level(Instant::now());
+        // A smaller buffer cannot take more, so waiting for more would only delay it.
         let least = READ_BYTES_MIN.min(wanted as u64);
         if level < least {
             return Err(bucket.wait(least));

@@ -145,6 +145,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<StreamMuxerEvent>> {
         let stream = ready!(self.next(context))?;
+        // A stream beyond that is dropped here, which closes it.
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back(stream);
             if let Some(waker) = self.waker.take() {

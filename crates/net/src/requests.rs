@@ -149,6 +149,7 @@ impl Ticket {
     }
 
     fn tell(&mut self, result: Result<Vec<Arc<[u8]>>, RequestError>) {
+        // Taken, so that the drop that follows `finish` reports nothing more.
         if std::mem::take(&mut self.armed) {
             self.shared.inbox.push_control(Event::Response {
                 peer: self.peer,

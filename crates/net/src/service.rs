@@ -382,6 +382,7 @@ impl Service {
         self.scores.fade(TICK * SLOW_TICKS as u32);
         let silent = self.peers.iter().filter(|(_, connected)| {
             let age = now.saturating_duration_since(connected.since);
+            // A peer states its agent together with its network (`on_identified`).
             connected.client.is_none() && age > SILENCE_TIME
         });
         let silent: Vec<PeerId> = silent.map(|(id, _)| *id).collect();
@@ -416,6 +417,7 @@ impl Service {
     /// Closes a peer's connection. The peer may reconnect.
     fn disconnect(&mut self, id: PeerId, reason: DownReason) {
         if let Some(connected) = self.peers.get_mut(&id) {
+            // The first reason stays: what follows from it must not hide it.
             connected.leaving.get_or_insert(reason);
         }
         // Fails if it is gone already.

@@ -41,6 +41,7 @@ use alphorn_types::{Kind, TopicName};
 const MESSAGE_UNITS: u64 = 1000;
 
 /// What an accepted message adds to the reputation.
+// It makes up for eight messages that are not accepted, and 32 of them lead from the minimum back to zero.
 const ACCEPTED: i32 = 8;
 
 /// The maximum reputation, which every peer slot starts with. The minimum is its negative.
@@ -265,6 +266,7 @@ impl Throttle {
 fn rates(config: &Config, topics: PerKind<u64>) -> Rates {
     Kind::ALL.map(|kind| {
         let burst = config.burst(kind, topics.get(kind)) * MESSAGE_UNITS;
+        // The least burst is 2,000 units. In slots above 2,000 s that would round to zero, a rate that no bucket has.
         ((burst * 1000 / config.slot_ms).max(1), burst)
     })
 }

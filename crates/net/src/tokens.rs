@@ -50,6 +50,7 @@ impl Tokens {
     /// peer has enough more for one of its messages to be evicted.
     pub(crate) fn issue(&mut self, waiting: Waiting) -> Option<(u64, Option<Waiting>)> {
         let displaced = if self.waiting.len() >= self.count_max {
+            // Looked for before a token is issued: without a victim, nothing has changed.
             let newest = self.newest_of_most(&waiting.source)?;
             self.redeem(newest)
         } else {

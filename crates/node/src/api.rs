@@ -144,6 +144,8 @@ pub fn bears(headers: &HeaderMap, token: &str) -> bool {
     let given = given.and_then(|value| value.strip_prefix("Bearer "));
     given.is_some_and(|given| {
         let (given, token) = (given.as_bytes(), token.as_bytes());
+        // Every byte that both have is compared before anything decides, so the time shows no prefix that was right.
+        // The length of a token is no secret.
         let differ = given.iter().zip(token).fold(0, |acc, (a, b)| acc | (a ^ b));
         given.len() == token.len() && differ == 0
     })

@@ -192,6 +192,8 @@ impl<C: Coding> Broadcasts for Cast<C> {
     fn publish(&mut self, now: Time, topic: Topic, data: Bytes, carrier: &mut dyn Carrier) {
         let subject = subject(topic, &data, &self.format);
         let can = |subject: &Subject| {
+            // A second message for one duty must not share the entry of the first, from which a failed broadcast is
+            // gossiped.
             let begun = self.own.iter().any(|(other, ..)| other == subject);
             !begun && self.sources.is_scheduled(subject)
         };
@@ -387,6 +389,8 @@ impl<C: Coding> Cast<C> {
         };
         let Some(data) = self.machine.encode(message) else {
             // Its broadcast ended at the same instant.
+            // Every piece that the state machine asks to send must end in one `SendReady`, or the peer's room in
+            // flight is lost.
             if is_piece {
                 self.machine.handle(now, Input::SendReady { peer: to });
             }
@@ -431,6 +435,7 @@ impl<C: Coding> Cast<C> {
             self.awaited.pop_first();
         }
         self.awaited.insert(token, blamed);
+        // Not the peer that sent the last piece: relays cannot know what the pieces add up to, and must not be blamed.
         let from = Peer(SOURCES | u64::from(subject.source));
         carrier.deliver(from, topic, token, payload);
     }
@@ -465,6 +470,7 @@ fn frame_id(id: &Id, is_piece: bool) -> u64 {
     let (head, _) = id.0.split_first_chunk::<8>().expect("an id has 16 bytes");
     match is_piece {
         true => u64::from_le_bytes(*head),
+        // Nothing cancels by this number: only pieces are taken back.
         false => 0,
     }
 }

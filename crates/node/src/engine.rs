@@ -214,6 +214,8 @@ impl Engine {
         self.judge.walk(now, &self.clock, &self.horn, host);
         self.horn.handle(now, input);
         self.drain(host);
+        // After `drain`, which notes what was published here. In the other order, votes that this very input published
+        // would look like those of another process.
         while let Some(shown) = self.horn.take_shown() {
             let seen = self.own.shown(shown, &self.horn);
             self.act_on(seen, host);
@@ -255,6 +257,7 @@ impl Engine {
     fn reserve_at(&self, slot: Slot) -> Time {
         self.clock
             .slot_start(slot)
+            // Half a slot at most: where slots are shorter than a second, more would burn a further slot at a crash.
             .saturating_sub_ns(RESERVE_AHEAD_NS.min(self.clock.slot_ns() / 2))
     }
 
@@ -264,6 +267,8 @@ impl Engine {
         let current = self.clock.slot_at(now).unwrap_or(Slot(0));
         self.reserve_next = self.reserve_next.max(current);
         while self.reserve_at(self.reserve_next) <= now {
+            // Also without marks the slot counts as handled, or `next_deadline` would stay in the past and the loop
+            // would spin.
             if !self.silenced {
                 host.reserve(self.reserve_next);
             }
@@ -325,6 +330,7 @@ impl Engine {
                 Output::Verdict { token, verdict } => {
                     let seen = self.own.verdict(token, verdict, &self.horn);
                     self.act_on(seen, host);
+                    // Whatever the verdict: a token gets exactly one, and these maps have no limit of their own.
                     self.awaited.remove(&token);
                     if let Some(kept) = self.messages.remove(&token)
                         && verdict == Verdict::Accept

@@ -157,10 +157,12 @@ impl OpenConnections {
         let old = of_most
             .clone()
             .filter(|(_, connection)| age(connection) >= GRACE);
+        // Idle ones first: they lose nothing that was asked for.
         let worst = old.max_by_key(|(number, connection)| {
             (!connection.is_asking, age(connection), Reverse(**number))
         });
         let oldest = of_most.map(|(_, connection)| age(connection)).max();
+        // The oldest of them is the first whose guaranteed time ends.
         let wait = GRACE.saturating_sub(oldest.unwrap_or(Duration::ZERO));
         worst.map(|(number, _)| *number).ok_or(wait)
     }
@@ -219,6 +221,7 @@ impl Listener for Guard {
             let taken = lock(&self.connections).take(address.ip(), Instant::now());
             match taken {
                 Ok(slot) => break slot,
+                // Nothing else is accepted meanwhile: further clients wait in the system's queue.
                 Err(wait) => sleep(wait).await,
             }
         };
@@ -286,6 +289,7 @@ impl Guarded {
     fn asked(&mut self) {
         if std::mem::take(&mut self.is_answered) {
             let until = Instant::now() + self.limits.first;
+            // An idle connection may have more time left than a request gets. Asking must not shorten it.
             let until = until.max(self.deadline.deadline());
             self.deadline.as_mut().reset(until);
         }
@@ -341,6 +345,7 @@ impl AsyncWrite for Guarded {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
+    // Without `check`, which fails from the end of a connection on: it must still be closed.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }

@@ -198,6 +198,7 @@ impl Host for Ports {
     }
 
     fn spawn(&mut self, spawn: Spawn) {
+        // Noted now, since the job is gone once a signer or a lane has refused it.
         let (job, op, group) = (spawn.job, spawn.work.name(), spawn.group);
         self.telemetry.job_spawned(&spawn);
         let refused = match &spawn.work {

@@ -263,6 +263,8 @@ impl SafetyStore {
                 last_ms,
             });
         }
+        // At once, so that a later start with an earlier clock is refused even if this one never reserves a slot. It
+        // may go back here, since `resume` accepts an earlier clock for the starts that follow too.
         disk.note_clock(opening.now_ms)?;
         if opening.resume {
             disk.stop(None)?;
@@ -283,6 +285,8 @@ impl SafetyStore {
             inner: Mutex::new(Inner {
                 rights: BTreeSet::new(),
                 marks,
+                // This alone enforces the first slot: `reserve_slot` refuses what is below, and without its rights
+                // nothing is granted.
                 reserved_next: first_slot,
                 stopped: disk.stopped()?,
             }),
@@ -295,6 +299,8 @@ impl SafetyStore {
     pub fn witness(&self) -> Witness {
         Witness {
             file: self.file_id,
+            // Not under the lock, which is held while a commit of marks waits for the disk: the archive asks for this
+            // before each commit of its own.
             next: self.next.load(Ordering::Relaxed),
         }
     }
@@ -315,6 +321,7 @@ impl SafetyStore {
     pub(crate) fn stop(&self, validator: Validator, slot: Slot) -> Result<(), SafetyError> {
         let mut inner = self.lock()?;
         let stopped = Some((validator.0, slot.0));
+        // Memory first, unlike a mark: if the write fails, this process still signs nothing.
         inner.stopped = stopped;
         inner.rights.clear();
         self.disk.stop(stopped)
@@ -344,6 +351,8 @@ impl SafetyStore {
         });
         self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
         inner.marks.extend(marks);
+        // Only now, as in every other change of `next`: a witness ahead of the file would make the next start refuse
+        // the file as set back.
         let last = shown.values().map(|cast| cast.slot.next().0).max();
         self.next.fetch_max(last.unwrap_or(0), Ordering::Relaxed);
         Ok(())
@@ -422,6 +431,7 @@ impl SafetyStore {
     /// succeeds.
     pub(crate) fn reserve_slot(&self, slot: Slot, now_ms: u64) -> Result<(), SafetyError> {
         let mut inner = self.lock()?;
+        // The last slot has no successor that a mark could name.
         let is_done = slot.0 < inner.reserved_next || slot.0 == u64::MAX;
         if is_done || self.keys.is_empty() || inner.stopped.is_some() {
             return Ok(());
@@ -436,6 +446,7 @@ impl SafetyStore {
         // Memory changes only after this, so that after an error it still agrees with the file.
         self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
         let kept_from = slot.0.saturating_sub(SALVAGE_SLOTS);
+        // Rights sort by slot first, so this drops exactly those of older slots.
         inner.rights = inner.rights.split_off(&(kept_from, 0, 0));
         for &validator in self.keys.keys() {
             let of_roles = Role::ALL.map(|role| (slot.0, validator, role as u8));
@@ -481,6 +492,7 @@ impl SafetyStore {
                 moved.insert((validator, role), mark);
             }
         }
+        // Checkpoints that did not move are on disk already, and the vote need not wait for a commit.
         moved.retain(|key, mark| inner.marks.get(key) != Some(mark));
         if !moved.is_empty() {
             let written = self.disk.write(&self.keys, &inner.marks, &moved, now_ms);

@@ -37,6 +37,7 @@ pub(crate) const BLOCKS_BY_RANGE: &str = "blocks_by_range";
 pub(crate) const BLOCKS_BY_ROOT: &str = "blocks_by_root";
 
 /// Bytes of a [`Status`].
+// 4 of the network, 8 for each of three slots and the clock, 32 for each of two roots.
 pub(crate) const STATUS_BYTES: usize = 100;
 /// Bytes of a request for blocks.
 pub(crate) const RANGE_BYTES: usize = 10;
@@ -263,6 +264,7 @@ impl Sync {
     /// pending, to a new peer, or once a slot to the peer asked longest ago, and to one more if the last request
     /// yielded nothing.
     pub(crate) fn poll(&mut self, now_ns: u64, standing: Standing) -> Option<Question> {
+        // Asked first in every case, since it also notes which requests have become overdue.
         let is_waiting = self.is_waiting(now_ns) || self.open.len() >= OPEN_MAX;
         let peer = match self.fresh_own() {
             Some(own) => own,
@@ -287,6 +289,8 @@ impl Sync {
     /// A configured peer that has not been asked since it connected.
     fn fresh_own(&self) -> Option<Peer> {
         let open = self.open.values();
+        // Only requests to configured peers count here. Strangers that leave all of theirs unanswered must not delay
+        // the report that signing waits for.
         let of_own = open.filter(|open| self.own.contains(&open.peer)).count();
         let mut fresh = self.fresh.intersection(&self.own).copied();
         fresh.find(|peer| of_own < OPEN_MAX && self.is_free(peer))
@@ -398,6 +402,7 @@ impl Sync {
         knows: impl Fn(&Root) -> bool,
         read: impl Fn(&[u8]) -> Option<(Slot, Root)>,
     ) -> (Answer, Option<Question>) {
+        // Both kinds of requests are numbered by `question`, so a number belongs to one of them at most.
         if let Some(wanted) = self.fetch.wanted(id) {
             let answer = match chunks.as_deref() {
                 None | Some([]) => Answer::Nothing,
@@ -420,6 +425,8 @@ impl Sync {
         };
         match asked {
             Asked::Blocks => {
+                // The network lets a peer send up to `RANGE_MAX` chunks, more than were requested. No more are
+                // remembered than could have been an honest answer.
                 let blocks = chunks.iter().take(usize::from(BLOCKS_ASKED));
                 let brought: Vec<_> = blocks.map_while(|chunk| read(chunk)).collect();
                 self.again = brought.is_empty();
@@ -436,6 +443,8 @@ impl Sync {
                 };
                 self.again = false;
                 self.heard = Some((status, since_ns));
+                // An unknown head that is not after the own finalised block was pruned here or is on an abandoned
+                // branch: it offers nothing that is lacking.
                 let behind = !knows(&status.head) && status.head_slot > standing.finalised_slot;
                 if !behind {
                     self.forget_brought(peer);

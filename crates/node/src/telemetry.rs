@@ -427,10 +427,13 @@ impl Telemetry {
             self.trace.finality(horn.finality(), None);
             self.look_at_chain(horn);
             let tree_of = (self.chain.head.root, self.chain.finalised.root);
+            // Weights change with every vote and the tree is copied whole, so without a new head or finality it is at
+            // most a second old.
             if self.now >= self.chain.before_at || self.tree_of != tree_of {
                 self.tree_of = tree_of;
                 self.tree = horn.chain().tree().into();
             }
+            // Votes and collections of the slot before are still accepted.
             if self.now >= self.chain.before_at {
                 self.chain.before_at = self.now.saturating_add_ns(BEFORE_NS);
                 if let Some(view) = slot.0.checked_sub(1).and_then(|slot| horn.view(Slot(slot))) {

@@ -177,6 +177,8 @@ async fn upload(
     let making = service.clone();
     let made = aside(&service.decoders, move || {
         let made = registry_of(&making, format, bytes, asked).map_err(bad);
+        // Dropped here, on the thread that decodes: the body counts against its client until it is decoded, even if
+        // that client has hung up.
         drop(room);
         made
     });
@@ -233,6 +235,7 @@ fn work_of(
     body: &Bytes,
     kept: usize,
 ) -> Result<Work, String> {
+    // The book is locked for each entry, not for as long as the body is decoded.
     let lookup = |digest: &Digest| service.book().registry(who, digest, Instant::now());
     match format {
         Format::Ssz => ssz::decode(kind, body, kept, &lookup),
@@ -262,6 +265,7 @@ async fn submit(
         };
         let asked = schedule.asked(&who, &job, &bytes);
         let taken = taking.submit(asked, &schedule, job)?;
+        // As for a registry: the body counts until it is decoded.
         drop(room);
         Ok(taken)
     });
@@ -333,6 +337,7 @@ async fn give_up(
 ) -> Result<Response, Refused> {
     let what = |record: &Record| (record.number(), record.is_over(), record.cancel);
     let (number, is_over, session) = of_job(&service, &who, &id, what)?;
+    // Read before the job may be forgotten: it is the answer.
     let (_, last) = state_of(&service, number)?;
     if is_over {
         service.book().forget(number);

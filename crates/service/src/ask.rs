@@ -130,6 +130,7 @@ pub(crate) async fn body(
         StatusCode::LENGTH_REQUIRED,
         "a body needs a Content-Length".to_owned(),
     ))?;
+    // Reserved by the announced length, before any of the body is read.
     let room = service.book().upload(who, length, Instant::now())?;
     let bytes = to_bytes(body, length).await;
     let bytes = bytes.map_err(|error| bad(format!("the body: {error}")))?;

@@ -122,6 +122,7 @@ impl Book {
             if self.clients.len() >= self.limits.clients_max {
                 self.forget_a_client()?;
             }
+            // One more, since `upload` rounds a body up by as much: one of the greatest length must fit.
             let kib = self.limits.body_bytes_max.div_ceil(KIB) + 1;
             let client = Client {
                 number: self.next_client,
@@ -146,6 +147,7 @@ impl Book {
     fn forget_a_client(&mut self) -> Result<(), Problem> {
         let kib = self.limits.body_bytes_max.div_ceil(KIB) + 1;
         let idle = self.clients.iter();
+        // With all permits back, no body of the client is being received, whose registry or job would be lost.
         let idle = idle.filter(|(_, one)| one.live == 0 && one.uploads.available_permits() == kib);
         let oldest = idle.min_by_key(|(_, one)| one.used);
         let Some(name) = oldest.map(|(name, _)| name.clone()) else {
@@ -193,6 +195,7 @@ impl Book {
             let all = client.registries.values();
             all.map(|(registry, _)| registry.len()).sum()
         };
+        // Never the one just uploaded, even if it alone is too long: its digest is in the answer.
         while keys(client) > max {
             let others = client.registries.iter();
             let others = others.filter(|(one, _)| **one != digest);
@@ -266,6 +269,7 @@ impl Book {
                 "{bytes} bytes and {live} of your jobs under way, together at most {max}"
             )));
         }
+        // Nothing is counted yet: the worker may still refuse the job, and only `insert` follows if it does not.
         Ok((number, client.number))
     }
 
@@ -359,6 +363,7 @@ impl Book {
     pub(crate) fn progress(&mut self, running: &[Running], now: Instant) {
         for one in running {
             let record = self.by_job.get(&one.job);
+            // A job may have ended since the worker was asked what runs.
             let Some(record) = record.and_then(|number| self.records.get_mut(number)) else {
                 continue;
             };

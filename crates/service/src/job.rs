@@ -183,6 +183,7 @@ impl Votes {
     /// Returns the signatures with their positions, or why one cannot be decoded.
     pub(crate) fn decoded(&self) -> Vec<(u32, Result<Signature, String>)> {
         let each = self.set().params().signature_bytes;
+        // As many as there are participants: `voted` has checked that.
         let signatures = self.signatures.chunks_exact(each);
         let signatures = self.participants.iter_ones().zip(signatures);
         let decode = |(position, bytes): (usize, &[u8])| {
@@ -210,6 +211,8 @@ impl Votes {
                 signature: signature.as_ref().ok()?,
             })
         });
+        // In step with `decoded`, apart from those that cannot be decoded: every position has a key, since the bitfield
+        // is as long as the registry.
         let items: Vec<Item<'_>> = items.collect();
         let mut holds = verify_batch(self.set(), &items, exec).into_iter();
         let bad = decoded.iter().enumerate();
@@ -228,6 +231,7 @@ impl Votes {
     ) -> Result<Output, TaskError> {
         let decoded = self.decoded();
         if decoded.iter().any(|(_, signature)| signature.is_err()) {
+            // All bad ones are named at once, not only those that cannot be decoded.
             let bad = self.bad(exec, registry, &decoded).into_iter();
             return Err(TaskError::Invalid(bad.map(|(index, _)| index).collect()));
         }
@@ -243,6 +247,7 @@ impl Votes {
         proved.map(Output::Proof).map_err(|error| match error {
             ProveError::InvalidSignatures { positions } => {
                 let index = |position: &u32| {
+                    // They ascend, as the participants of a bitfield do.
                     let found = signed.binary_search_by_key(position, |one| one.position);
                     found.unwrap_or_default()
                 };
@@ -323,6 +328,7 @@ impl<'a> Entries<'a> {
     /// Returns for each entry why its proof is rejected.
     pub(crate) fn refused(&self, exec: Exec<'_>) -> Result<Vec<Option<String>>, TaskError> {
         let registries = self.committed(exec)?;
+        // A single proof is verified by all threads, several in parallel by one thread each.
         let inner = match self.entries.len() {
             1 => exec,
             _ => exec.on_this_thread(),
@@ -377,6 +383,7 @@ impl<'a> Entries<'a> {
         let bundled = self.bundled(exec)?;
         let split = self.proofs().split(exec, &bundled, proof, kept);
         let split = split.map_err(|error| failed(&error))?;
+        // In the form of evidence, which begins with a tag, so that it can be verified and merged like any other proof.
         Ok(Output::Proof([vec![TAG_MERGE], split].concat()))
     }
 

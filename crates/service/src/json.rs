@@ -169,6 +169,7 @@ pub(crate) fn decode(
 
 fn positions(positions: &[u32], members: usize) -> Result<Bitfield, String> {
     let mut field = Bitfield::new(members);
+    // Positions that ascend are also named once each, and match the order of the signatures.
     if let Some(pair) = positions.windows(2).find(|pair| pair[0] >= pair[1]) {
         let (before, after) = (pair[0], pair[1]);
         return Err(format!(

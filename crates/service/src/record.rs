@@ -43,7 +43,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns a JSON object. It can be long, so it is not built while the book is locked.
+    /// Returns a JSON object. It can be long, so answers build it once the book is no longer locked.
     pub(crate) fn text(self) -> String {
         let mut text = Value::Object(self.facts).to_string();
         let lists = self.lists.as_deref();
@@ -149,6 +149,7 @@ impl Events {
     /// Appends the last line: no reader needs to wait for more.
     pub(crate) fn end(&self, snapshot: Snapshot) {
         self.push("ended", snapshot, false);
+        // After the line is in the ring, so that a reader that sees the end finds its last line there.
         self.is_over.store(true, Ordering::Release);
     }
 }

@@ -99,6 +99,7 @@ impl Registry {
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         let made = proofs(self.set).registry(exec, keys, self.number);
         let made = made.map_err(|error| error.to_string())?;
+        // Two jobs may have made it at the same time. The first one stays, and both are the same.
         Ok(self.committed.get_or_init(|| made))
     }
 }
@@ -111,6 +112,7 @@ pub(crate) struct Known(Mutex<Vec<Arc<Registry>>>);
 impl Known {
     /// Returns the known registry with this digest, or this one, which is remembered.
     pub(crate) fn same(&self, registry: &Arc<Registry>) -> Arc<Registry> {
+        // Always so in the service, which makes the commitment when keys are uploaded. Only a child process goes on.
         if registry.is_committed() {
             return registry.clone();
         }

@@ -279,6 +279,7 @@ impl Service {
         let Some(mut over) = over else {
             return true;
         };
+        // This looks at the present value first, so an end before this line is not missed.
         let ended = over.wait_for(|over| *over);
         let ended = tokio::time::timeout(Duration::from_millis(wait_ms), ended).await;
         ended.is_ok()

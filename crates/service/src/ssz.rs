@@ -208,6 +208,7 @@ fn elements(bytes: &[u8]) -> Result<Vec<&[u8]>, String> {
         Some(first) if first % OFFSET_BYTES == 0 && first <= bytes.len() => first,
         Some(first) => return Err(format!("entries: offset 0 is {first}, not one of a list")),
     };
+    // The offsets come first, so where the first element begins says how many there are.
     let count = counted(first / OFFSET_BYTES)?;
     let mut found = Vec::with_capacity(count);
     let mut start = first;
@@ -232,6 +233,7 @@ fn participants(bytes: &[u8], members: usize) -> Result<Bitfield, String> {
     if last == 0 {
         return Err("participants: a bitlist ends with a byte that is not zero".to_owned());
     }
+    // The highest bit set marks the end of the list and is none of its members.
     let bits = 8 * bytes.len() - 1 - last.leading_zeros() as usize;
     if bits > members {
         return Err(format!(
@@ -354,6 +356,7 @@ pub(crate) fn encode(work: &Work) -> Vec<u8> {
 
 fn put_entries(w: &mut Writer, entries: &[Entry]) {
     let bits = |entry: &Entry| entry.participants.len() / 8 + 1;
+    // An entry has the offset of its proof, and the proof those of its bits and its bytes.
     let fixed = ABOUT_BYTES + 3 * OFFSET_BYTES;
     let mut start = entries.len() * OFFSET_BYTES;
     for entry in entries {

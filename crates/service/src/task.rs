@@ -91,6 +91,7 @@ impl Task for Job {
         };
         let cost = scheme.cost(op, n, m);
         Features {
+            // Factors are learned by kind, and sets differ in cost. Codes of operations fit into the low byte.
             kind: op.kind() | (set as u16) << 8,
             class: inputs.max(1).next_power_of_two().trailing_zeros() as u8,
             inputs: u32::try_from(inputs).unwrap_or(u32::MAX),
@@ -169,6 +170,7 @@ impl Task for Job {
             Output::Verdicts(verdicts) if self.kind() == Kind::VerifyBundle => {
                 return verdicts.len() == 1;
             }
+            // Verdicts could only be checked by verifying everything again.
             Output::Verdicts(verdicts) => return verdicts.len() == self.inputs(),
             Output::Bad(_) => return self.kind() == Kind::VerifySignatures,
         };
@@ -254,6 +256,7 @@ impl Task for Job {
     fn encode_output(&self, output: &Output) -> Option<Vec<u8>> {
         match output {
             Output::Proof(proof) => Some(proof.clone()),
+            // Only jobs that make a proof run in a process (`isolate`).
             Output::Verdicts(_) | Output::Bad(_) => None,
         }
     }

@@ -127,6 +127,7 @@ pub(super) fn draw(
         return Err(anyhow!("{what} at least {least}").into());
     }
     let after = AFTER_SLOTS.max(wanted.longest() + SETTLE_SLOTS + 1);
+    // A fault disturbs `VOTES_WAIT_SLOTS` before it, so the first checked slot stays undisturbed.
     let first = checked.start + VOTES_WAIT_SLOTS + 1;
     let end = checked.end.saturating_sub(after);
     if first >= end {

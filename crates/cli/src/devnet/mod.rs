@@ -332,6 +332,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let flood = args.flood.map(|_| flood::Schedule::new(plan.checked()));
     let flood = flood.transpose()?;
+    // Before any file is made: from here on an interruption removes a temporary folder.
     let interrupt = Interrupt::listen()?;
     let adopted = match &args.genesis {
         None => None,

@@ -46,7 +46,7 @@ pub(super) struct Outcome<'a> {
     arrivals: BTreeMap<String, Spread>,
     finalised_min: u64,
     finalised_wanted: u64,
-    /// Conflicting finalised blocks in the lowest slot that any node finalised.
+    /// Whether two nodes report different finalised blocks of one slot.
     disagreement: bool,
     /// Whether the run ended early.
     is_interrupted: bool,
@@ -107,6 +107,7 @@ impl<'a> Outcome<'a> {
             arrivals,
             finalised_min: slots.first().copied().unwrap_or(0),
             finalised_wanted: plan.checked().end.saturating_sub(FINALITY_SLOTS),
+            // More pairs than slots: one slot has two blocks.
             disagreement: finalised.len() > slots.len(),
             checked: plan.checked(),
             complaint: load::complaint(load, &nodes, &kinds),
@@ -171,6 +172,7 @@ impl<'a> Outcome<'a> {
     }
 
     fn failure(&self) -> Option<(u8, String)> {
+        // The gravest first, since only one failure is reported.
         if self.disagreement {
             return Some((5, "nodes disagree on a finalised block".into()));
         }
@@ -407,6 +409,7 @@ impl VotesGone {
         let last: Vec<&Summary> = lives.iter().filter_map(|lives| lives.last()).collect();
         let kept = |slot: &u64| last.iter().filter_map(|life| life.credited.get(slot)).max();
         let (mut lost, mut given_up) = (0, 0);
+        // All lives but the last one of each node, whose chain is what is left at the end.
         for life in lives.iter().flat_map(|lives| lives.iter().rev().skip(1)) {
             for (slot, seen) in &life.credited {
                 // A slot that no node judged in its last life is unknown, and not counted.

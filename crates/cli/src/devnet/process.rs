@@ -172,6 +172,7 @@ impl Process {
     fn ready(&self) -> Option<Value> {
         let text = std::fs::read_to_string(self.home.join("data/ready.json")).ok()?;
         let ready: Value = serde_json::from_str(&text).ok()?;
+        // A killed node leaves its file behind, which must not pass for that of its next life.
         (ready["pid"] == self.child.id()).then_some(ready)
     }
 
@@ -398,6 +399,7 @@ impl Running {
             interrupt,
         };
         for member in members {
+            // Each is in `running` before the next one starts: if that fails, its drop kills those that run.
             let process = Process::start(folder, member, extra, record)?;
             running.processes.push(process);
         }

@@ -81,6 +81,7 @@ fn exchange(
         stream.set_write_timeout(Some(patience))?;
         stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
+        // By HTTP/1.0 an answer ends with its connection, so neither its length nor chunks have to be understood.
         stream.take(bytes_max).read_to_end(&mut answer)?;
         Ok(answer)
     };

@@ -85,6 +85,7 @@ impl NodeEntry {
     /// Returns the validators that it hosts, in ascending order.
     pub(crate) fn hosted(&self) -> impl Iterator<Item = Validator> + Clone {
         let (first, step) = (self.first_validator, self.validator_step);
+        // A number beyond 2^32 becomes that of a validator which no network has, and `read_nodes` refuses it.
         (0..self.validators).map(move |i| Validator(first.saturating_add(i.saturating_mul(step))))
     }
 }
@@ -220,6 +221,7 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
         if node.validator_step == 0 {
             return Err(anyhow!("{file}: {name} has validator_step 0, must be at least 1").into());
         }
+        // This ends at the first validator that is unknown or taken, however many a node claims to host.
         for validator in node.hosted() {
             if validator.0 >= network.validator_count {
                 let (v, count) = (validator.0, network.validator_count);

@@ -115,6 +115,7 @@ impl RecoveryOptions {
             }
             None => read(Path::new(origin)).with_context(|| format!("--checkpoint {origin}"))?,
         };
+        // Of the bytes as they came: they are decoded only once a given digest is known to match.
         let found = Anchor::digest(&bytes);
         if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
             let (name, wanted) = (hex::encode(found), hex::encode(wanted));

@@ -153,6 +153,7 @@ fn child(
     Ok(Some(ChildCommand {
         program: std::env::current_exe()?,
         args: options.into_iter().map(Into::into).collect(),
+        // Public keys alone: a child gets no secret.
         setup: keys.into(),
     }))
 }

@@ -116,6 +116,7 @@ async fn live(
     let ids = own.hosted().filter_map(|v| Some((v, *parts.ids.get(&v)?)));
     let ids = ids.collect();
     let now = opening(&horn, args.recovery.resume_signing);
+    // Before the files are opened, so that a checkpoint that is refused leaves neither marks nor blocks behind.
     let checkpoint = args.recovery.checkpoint(&machine)?;
     let start = Start { ids, opening: now };
     let (mut safety, blocks) = args.recovery.open(&args.data_dir, start)?;

@@ -168,6 +168,7 @@ pub(super) fn measure<S: Scheme>(
         None => Vec::new(),
     };
     for pool in pools {
+        // Only now: preparing the unions is no step of a slot, so what it took at its peak must not count.
         machine::reset_peak_rss();
         let mut lane = Lane::new(inputs, &assignment, message, pool)?;
         let times = lane.times(&mut case, &unions)?;
@@ -257,6 +258,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
             aggregate_s,
             collect_s: made.all_s,
             last_s: made.last_s,
+            // The cells were made one after another, while each has a host of its own in a network.
             path_s: aggregate_s / cells as f64 + made.path_s,
             verify_s,
             merges,
@@ -282,6 +284,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         let mut permits = Some(permits.collect::<Result<Vec<_>>>()?);
         let (scheme, signers) = (&self.inputs.scheme, &self.inputs.signers);
         let mut ctx = context(self.pool, &mut self.scratch);
+        // Once only. The permits are used up by it, as a one-time key signs a slot once.
         let (seconds, signed) = least(1, || {
             let permits = permits.take().unwrap_or_default();
             scheme.sign(signers, SLOT, &items, permits, &mut ctx)
@@ -311,6 +314,8 @@ impl<'a, S: Scheme> Lane<'a, S> {
     fn holds(&mut self, claims: &[Claim]) -> bool {
         let scheme = &self.inputs.scheme;
         let mut ctx = context(self.pool, &mut self.scratch);
+        // The message stands in for the secret of the weights. All claims are made here, so nobody could exploit
+        // knowing it.
         let prepared = scheme.prepare(&self.keys, claims, &self.message, &mut ctx);
         scheme.check(&self.keys, &prepared, 0..claims.len())
     }
@@ -459,6 +464,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
             bytes: collection.bytes.clone(),
         };
         ensure!(
+            // Without its only signer a collection claims nothing, so nothing has to be refused.
             less.support.is_empty() || !self.holds(&claim(statement, &less)),
             "a collection verifies without a signer whom it needs"
         );
@@ -540,6 +546,7 @@ fn windows(votes: usize, collections: usize, most: Option<usize>) -> Vec<Range<u
     if 2 * votes < collections * collections {
         return Vec::new();
     }
+    // Each window after the first adds half of its length, so they span `each * (collections + 1) / 2` votes.
     let each = (2 * votes).div_ceil(collections + 1);
     let each = each.min(most.unwrap_or(each));
     let step = each.div_ceil(2);

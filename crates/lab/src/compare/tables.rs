@@ -313,6 +313,7 @@ pub(super) fn lines(cases: &[Value]) -> Vec<Value> {
             let mut line = case.clone();
             line["times"] = times.clone();
             for merge in times["merges"].as_array().into_iter().flatten() {
+                // A table has no lists, so each merge gets columns of its own.
                 line[format!("merge{}", merge["collections"])] = merge.clone();
             }
             line

@@ -371,6 +371,7 @@ fn rows<'a>(args: &Args, ground: &Ground, points: Vec<Point<'a>>) -> Result<Vec<
         bars.0.clear();
     }
     let mut rows = rows?;
+    // Back to the order of the options, whichever ended first.
     rows.sort_by_key(|(at, _)| *at);
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }

@@ -182,6 +182,7 @@ pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport], ground: &Groun
             continue;
         };
         if cells.len() > 1 && cells.iter().all(|row| row[at] == first) {
+            // The loop goes backwards, so this moves only columns that it has already seen.
             cells.iter_mut().for_each(|row| drop(row.remove(at)));
             alike.push(format!("{} {first}", head.remove(at)));
         }

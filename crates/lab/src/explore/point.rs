@@ -344,6 +344,7 @@ impl<'a> Point<'a> {
         );
         let mut scenario = Scenario::parse(&text, &[])?;
         let costs = serde_json::to_string(self.costs)?;
+        // What a scenario names as a file goes in as text.
         scenario.inputs.insert(COSTS.to_owned(), costs);
         Ok(scenario)
     }
@@ -415,10 +416,12 @@ impl<'a> Point<'a> {
         };
         let summary = run.outcome.summary();
         let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+        // The last of five counts: votes in the proposer's block.
         let counted = run.votes[4];
         Ok(Ok(Slot {
             votes: run.votes[0],
             counted,
+            // Milestones are two thirds, 90 % and 99 % of the votes. Those of nodes are of half of them and of 99 %.
             two_thirds_s: seconds(run.at_proposer.at_ns[0]),
             everywhere_s: seconds(run.at_nodes[1].at_ns[2]),
             sent_p50: summary.bytes_up_p50,

@@ -43,6 +43,7 @@ pub(super) fn is_on_frontier(row: &Row<'_>, rows: &[Row<'_>]) -> bool {
     let Some((seconds, bytes)) = place(row).filter(all_vote) else {
         return false;
     };
+    // A row does not beat itself, nor one with the same figures: both are then on the frontier.
     let beats = |(s, b): (f64, u64)| b <= bytes && s <= seconds && (b < bytes || s < seconds);
     let rivals = rows.iter().filter(|rival| is_rival(rival, row));
     !rivals.filter_map(place).any(beats)

@@ -65,6 +65,7 @@ fn parse(path: &Path, args: &Args, plan: &Plan) -> anyhow::Result<Vec<Bytes>> {
     }
     let own = json::config_json(args, plan);
     let own = own.as_object().into_iter().flatten();
+    // One by one, so that the error names the option that differs.
     for (name, own) in own {
         let made = &file.config[name];
         if made != own {

@@ -255,6 +255,7 @@ impl Attack {
         let committees: Vec<u16> = (0..self.layout.committees()).collect();
         let mut sums = vec![vec![Tally::default(); self.rules.len()]; self.plays.len()];
         let of = |&committee| world.committee(&self.setting, &self.plays, &self.rules, committee);
+        // As many at a time as there are threads, so that progress can be shown in between.
         for (i, some) in committees.chunks(pool.current_num_threads()).enumerate() {
             let done = i * pool.current_num_threads();
             bars.show("committees", done as u64, committees.len() as u64);

@@ -39,6 +39,7 @@ impl Folder {
 impl Results for Folder {
     fn load(&mut self, name: &[u8; 32]) -> Option<Vec<u8>> {
         let mut bytes = std::fs::read(self.file(name)).ok()?;
+        // A file that was cut short or damaged counts as absent, and its proof is made again.
         let digest = bytes.split_off(bytes.len().checked_sub(32)?);
         (Sha256::digest(&bytes)[..] == digest).then_some(bytes)
     }

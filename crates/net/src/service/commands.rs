@@ -64,6 +64,7 @@ impl Service {
     }
 
     fn on_request(&mut self, peer: Peer, mut question: Question) {
+        // From here on the driver knows that the request was accepted, so every end of it must be reported.
         question.ticket.arm();
         let connected = self.ids.get(&peer).and_then(|id| {
             let connected = self.peers.get(id)?;
@@ -177,6 +178,7 @@ impl Service {
         if let Some(connected) = self.peers.get_mut(&id) {
             connected.leaving = Some(reason);
         }
+        // This also closes the connection.
         self.swarm.behaviour_mut().blocked.block_peer(id);
     }
 

@@ -154,6 +154,7 @@ impl Service {
         if connected.client.is_some() {
             return;
         }
+        // Peers choose this text, and operators see it on their terminals.
         let printable = info
             .agent_version
             .bytes()
@@ -188,6 +189,7 @@ impl Service {
             Err(reason) => {
                 self.shared.counters.dropped(reason);
                 let gossip = &mut self.swarm.behaviour_mut().gossip;
+                // Gossip holds a message until it has a verdict or forgets it.
                 let ignored = MessageAcceptance::Ignore;
                 gossip.report_message_validation_result(&id, &source, ignored);
             }

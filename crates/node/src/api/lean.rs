@@ -103,6 +103,7 @@ async fn fork_choice(State(api): State<Api>) -> Json<Value> {
 /// collections, or the finalised one if that is older.
 fn safe_target(snapshot: &Snapshot, safe_slot: u64) -> Root {
     let mut root = snapshot.head.root;
+    // Every block is after its parent in the list, so one pass from the end follows the chain down.
     for block in snapshot.tree.iter().rev() {
         if block.root == root {
             if block.header.slot.0 <= safe_slot {

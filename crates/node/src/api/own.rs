@@ -198,6 +198,7 @@ async fn cost(State(api): State<Api>) -> Json<Value> {
         ((*kind).to_owned(), value)
     });
     let kinds: Map<String, Value> = kinds.collect();
+    // By prediction, then by outcome, each with "no" first.
     let [[late_told, late_untold], [missed, met]] = snapshot.fit;
     Json(json!({
         "kinds": kinds,
@@ -241,6 +242,7 @@ fn find<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a SlotRecord, Proble
 }
 
 fn number(text: &str, what: &str) -> Result<u64, Problem> {
+    // `parse` also takes a plus sign, which would give one slot two paths.
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|_| is_plain);
     number.ok_or_else(|| bad(format!("{what} = {text:?}, must be a number below 2^64")))

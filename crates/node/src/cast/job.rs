@@ -47,6 +47,7 @@ impl<C: Coding> Asked<C> {
             }
             alphorn_broadcast::Work::VerifyHeader { announce, root } => {
                 if announce.auth.len() != cast.format.duty_signature_bytes {
+                    // Bad whatever the key is, so no lane is kept busy with it.
                     return Begun::Ended(Some(alphorn_broadcast::Product::Header(false)));
                 }
                 // Not ready, or no longer: nothing can be said about the signature.
@@ -83,6 +84,7 @@ impl<C: Coding> Asked<C> {
             .phase_at(now)
             .map(|phase| clock.start(clock.after(phase)));
         Begun::Job(Spawn {
+            // The bit distinguishes these jobs from the protocol's when they end. `Cast::finished` removes it again.
             job: JobId(JOBS | job.0),
             session: SessionId { slot, seq: SESSION },
             group: Group {

@@ -60,6 +60,7 @@ impl Peers {
         if self.numbers.contains_key(&peer) {
             return None;
         }
+        // The lowest, because the state machine keeps an array as long as the highest number ever used.
         let free = self.links.iter().position(Option::is_none);
         let at = free.unwrap_or(self.links.len());
         let number = u16::try_from(at).ok().filter(|at| *at < self.peers_max)?;

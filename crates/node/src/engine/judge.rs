@@ -122,6 +122,7 @@ impl Judge {
             host.judged(judged(self.judge_next, duties, horn));
             self.judge_next = self.judge_next.next();
         }
+        // Duties of slots that were skipped after a sleep would otherwise stay for ever.
         self.read = self.read.split_off(&self.judge_next);
     }
 
@@ -149,6 +150,7 @@ fn judged(slot: Slot, duties: Option<Duties>, horn: &Horn) -> Judged {
         validators: u64::from(layout.validators()),
     };
     let Some(duties) = duties else {
+        // Without committees the other duties are not even known, but every local voter has a vote in each slot.
         judged.vote.missed = horn.local().voters().len() as u64;
         return judged;
     };
@@ -157,6 +159,7 @@ fn judged(slot: Slot, duties: Option<Duties>, horn: &Horn) -> Judged {
         let mut blocks = horn.chain().ancestors(&head);
         let in_chain = u64::from(blocks.any(|(_, header)| header.slot == slot));
         let on_time = in_chain.min(done.on_time(Kind::Block));
+        // A block that was published but is not in the chain is missed, however early it was.
         judged.propose = Tally::of(1, on_time, in_chain.min(done.late(Kind::Block)));
     }
     let is_carried =
@@ -165,6 +168,7 @@ fn judged(slot: Slot, duties: Option<Duties>, horn: &Horn) -> Judged {
     let carried = voters.filter(|seat| is_carried(seat.committee, seat.position));
     let carried = carried.count() as u64;
     let late = done.late(Kind::Vote).min(carried);
+    // This cannot underflow, since `late` was cut to what is carried: a vote that no block has is missed, not late.
     judged.vote = Tally::of(duties.voters.len() as u64, carried - late, late);
     let top = layout.levels();
     let tally = |kind, is_of: &dyn Fn(u8) -> bool| {

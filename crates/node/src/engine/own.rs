@@ -154,6 +154,7 @@ impl Own {
             Kind::Aggregate | Kind::Collection => {
                 let head = Aggregate::peek(data, format).ok()?;
                 let made = self.slots.get(&head.vote.slot);
+                // Every aggregate of the network passes here, so only those under a local name are hashed.
                 let is_local = horn.local().hosts(head.sender);
                 if is_local && made.is_some_and(|made| made.has_aggregate(data)) {
                     return None;
@@ -237,11 +238,14 @@ impl Own {
         let newest = self.slots.last_key_value().map_or(slot, |(last, _)| *last);
         let is_forgotten = slot.0.saturating_add(SLOTS_MAX) < newest.max(horn.finality().head).0;
         match vote {
+            // First, whatever the message is: an earlier run of this node may have signed up to its marks.
             _ if self.is_marked(validator, slot) => Seen::Known,
             Some(vote) if slot < self.from => Seen::Earlier(Shown {
                 vote,
                 validators: vec![validator],
             }),
+            // A block, aggregate or collection from before the start, or a contradiction: only the marks of votes can
+            // be raised, and only to a vote that is known.
             None if slot < self.from => Seen::Known,
             _ if is_forgotten => Seen::Known,
             _ => Seen::Doppelganger(doppelganger),

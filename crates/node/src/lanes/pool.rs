@@ -17,6 +17,7 @@ const SESSIONS_MAX: usize = 256;
 /// Validators of a filler job: enough for a prove lane.
 const FILLER_VALIDATORS: u32 = 1 << 20;
 /// How long running jobs may take to stop.
+// Less than the second that `Lanes::shutdown` allows.
 const GRACE: Duration = Duration::from_millis(800);
 
 /// A job submitted to the worker.
@@ -59,6 +60,7 @@ impl LaneTime {
     }
 
     fn set(&self, now: Time) {
+        // One number rather than a time and the instant it was set, so that lanes read it whole without a lock.
         let begin = now.saturating_sub_ns(self.elapsed_ns());
         self.begin_ns.store(begin.as_nanos(), Ordering::Relaxed);
     }
@@ -80,6 +82,8 @@ struct Tables {
 impl Tables {
     /// Adds a key table to the environment of all future jobs, here and in children.
     fn take(&self, epoch: Epoch, keys: Keys) {
+        // Held until the worker has the new environment. Otherwise, of two tables that are ready at the same time, a
+        // copy with one of them could replace the copy with both.
         let mut env = self.env.lock().unwrap_or_else(PoisonError::into_inner);
         env.insert_keys(epoch, keys);
         let setup = self.base.as_ref().map(|base| child::setup(base, &env));

@@ -69,6 +69,7 @@ impl Outgoing {
         data: Bytes,
         put: impl FnOnce(Topic, Bytes) -> Result<(), Refused>,
     ) -> u64 {
+        // Otherwise it would overtake those that wait, even if the queue has room again by now.
         if self.waiting.is_empty() {
             match put(topic, data.clone()) {
                 Ok(()) => return 0,
@@ -100,6 +101,8 @@ impl Outgoing {
             if !is_over {
                 match put(first.topic, first.data.clone()) {
                     Ok(()) => {}
+                    // Only room is worth waiting for. Any other refusal would repeat itself and hold up all that
+                    // follow.
                     Err(Refused::Full { .. }) => break,
                     Err(_) => given_up += 1,
                 }

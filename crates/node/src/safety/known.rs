@@ -87,6 +87,8 @@ impl SafetyStore {
         let mut store = Self::open(path, keys, opening)?;
         if let Some(witness) = known.witness {
             let floor = Slot(witness.next);
+            // Every key gets the floor, though the witness is only the maximum over all keys: which key reached it is
+            // not known.
             let floors = store.keys.keys().map(|&v| (Validator(v), floor)).collect();
             store.take_over(&floors, opening.now_ms)?;
         }
@@ -97,6 +99,8 @@ impl SafetyStore {
     fn against(self, path: &Path, witness: Option<Witness>) -> Result<Self, SafetyError> {
         let found = self.witness();
         match witness {
+            // A file that is ahead is the normal case: the witness is stored later than the marks, with the next commit
+            // of blocks.
             Some(known) if known.file != found.file || known.next > found.next => {
                 Err(SafetyError::SetBack {
                     path: path.display().to_string(),

@@ -47,6 +47,7 @@ pub(super) struct Mark {
 impl Mark {
     /// The mark after a vote with these checkpoints.
     pub(super) fn guarded(self, guard: VoteGuard) -> Result<Self, Refused> {
+        // Equal ones pass. A second vote with the same target in one slot is prevented by the right, which exists once.
         if guard.source.0 < self.source_max || guard.target.0 < self.target_max {
             return Err(Refused::Surrounds {
                 source_slot: guard.source.0,
@@ -241,6 +242,7 @@ impl Marks {
                     continue;
                 };
                 let found = table.get((id, *role))?;
+                // A mark that is missing reads as 0, so an empty file instead of the old one is refused as well.
                 let found = found.map(|found| Mark::decode(found.value(), id, *role));
                 let found = found.transpose()?;
                 let next = found.map_or(0, |found| found.slot_next);
@@ -259,6 +261,7 @@ impl Marks {
             }
             let mut meta = txn.open_table(META)?;
             let last = meta.get("clock_ms")?.map_or(0, |clock| clock.value());
+            // The highest clock ever seen, whatever this call says: the check at the next start relies on it.
             meta.insert("clock_ms", last.max(now_ms))?;
             Ok(())
         })

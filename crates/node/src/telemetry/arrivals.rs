@@ -107,6 +107,7 @@ impl Arrivals {
 
     /// All remembered messages, by slot.
     pub(super) fn all(&self) -> Vec<Arrival> {
+        // Accepted ones last, so that they replace an ignored message of the same name.
         let mut all = self.ignored.clone();
         all.extend(self.accepted.clone());
         all.into_values().collect()

@@ -42,6 +42,7 @@ impl Pairs {
             at,
             evidence,
         };
+        // It would displace all others and still not fit. Its number is used up, so readers see the gap.
         if pair.bytes() > BYTES_MAX {
             return;
         }

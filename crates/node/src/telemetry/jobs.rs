@@ -99,6 +99,7 @@ impl Jobs {
             hard: spawn.hard,
         };
         self.in_flight.insert(spawn.job, job);
+        // The newest first, to which most jobs belong.
         let mut known = self.sessions.iter_mut().rev();
         if let Some(session) = known.find(|session| session.id == spawn.session) {
             session.soft = session.soft.max(spawn.soft);

@@ -35,6 +35,7 @@ pub(crate) fn plain(page: &str) -> String {
     for line in page.lines() {
         let said = |what: &str| line.strip_prefix(what)?.split_once(' ');
         if let Some(named) = said("# HELP ") {
+            // Written with its type, on which the suffix of its name depends.
             help = Some(named);
         } else if let Some((name, kind)) = said("# TYPE ") {
             let suffix = match kind {
@@ -52,6 +53,7 @@ pub(crate) fn plain(page: &str) -> String {
                 text += &format!("# HELP {name}{suffix} {help}\n");
             }
             text += &format!("# TYPE {name}{suffix} {kind}\n");
+        // Units and the end have no line in the older form.
         } else if !line.starts_with("# ") {
             text += line;
             text.push('\n');

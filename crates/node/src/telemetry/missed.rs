@@ -88,6 +88,8 @@ const DUTIES: [Duty; 4] = [
 
 impl Missed {
     fn of(&mut self, slot: Slot) -> &mut Facts {
+        // An old slot, such as that of a block fetched to fill a gap, thus displaces older ones and none that is still
+        // judged.
         while self.slots.len() >= SLOTS_MAX && !self.slots.contains_key(&slot.0) {
             self.slots.pop_first();
         }

@@ -32,6 +32,7 @@ impl Default for Times {
 impl Times {
     /// Adds a time in nanoseconds.
     pub(super) fn record_ns(&mut self, ns: u64) {
+        // The histogram begins at one microsecond and refuses less.
         self.0.saturating_record((ns / 1_000).max(1));
     }
 

@@ -147,6 +147,7 @@ impl Tracer {
         self.push(Event::Slot {
             slot: slot.0,
             proposer: chain.proposer(slot).0,
+            // Not known yet. The same record follows with it once a block is accepted (`take_view`).
             root: String::new(),
         });
     }
@@ -181,6 +182,7 @@ impl Tracer {
         let soft = self.since_genesis(spawn.soft);
         self.push(Event::Session {
             id: spawn.session.number(),
+            // The soft bound may have passed already, and the trace requires `open <= soft <= hard`.
             open: self.since_genesis(self.now).min(soft),
             soft,
             hard: self.since_genesis(spawn.hard).max(soft),
@@ -192,6 +194,8 @@ impl Tracer {
         let outcome = outcome(&ended.outcome);
         let t_end = self.since_genesis(self.now);
         let ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        // A lane reports how long a job waited and ran. Its end is the time at which the loop hears of it, which is
+        // now.
         let t_start = t_end.saturating_sub(ns(ended.ran_ns));
         self.push(Event::Job {
             id: ended.job.0,
@@ -362,6 +366,7 @@ impl Tracer {
     }
 
     fn score(&mut self, peer: &PeerStatus) {
+        // Scores fade all the time, so only whole points are worth a record.
         let rounded = peer.score.round() as i64;
         let Some((short, score)) = self.peers.get_mut(&peer.peer) else {
             return;

@@ -31,6 +31,7 @@ impl<T> Default for Waiting<T> {
 impl<T> Waiting<T> {
     /// Performs the waiting writes and then this one, or queues it as well.
     pub(super) fn put<L>(&mut self, shared: &Mutex<L>, item: T, write: impl FnMut(&mut L, T)) {
+        // Queued even if the lock is free: whatever already waits must be written before it.
         match self.writes.len() < WAITING_MAX {
             true => self.writes.push_back(item),
             false => self.lost += 1,

@@ -157,6 +157,7 @@ impl<V: Voting> AttackedSlot<V> {
             let aggregates = cell.aggregates(play);
             let evidence: Vec<Evidence> = aggregates
                 .iter()
+                // Always there: `aggregates` made those of every play.
                 .map(|(_, signers)| made[&cell.key(signers)].clone())
                 .collect();
             let claims = evidence.iter().map(|evidence| Claim::Group {
@@ -184,6 +185,7 @@ impl<V: Voting> AttackedSlot<V> {
     fn verify(&self, claims: &[Claim], ctx: &mut Ctx<'_, <V::S as Scheme>::Scratch>) -> Verdicts {
         let (scheme, keys) = (self.voting.scheme(), self.voting.keys());
         let clock = Instant::now();
+        // The secret of the weights may be known here: Eve withholds votes, but forges no signature.
         let good = verify_claims(scheme, keys, claims, &[7; 32], ctx);
         Verdicts {
             good,
@@ -223,6 +225,7 @@ impl<V: Voting> AttackedSlot<V> {
             message: self.message,
         };
         let mut signers = Bitfield::new(statement.len as usize);
+        // Where nobody published, there is no collection, and all honest votes count as lost.
         if !parts.is_empty() {
             let (keys, clock) = (self.voting.keys(), Instant::now());
             let evidence = scheme.combine(keys, &statement, &parts, MULTIPLICITY_LIMIT, ctx)?;

@@ -246,6 +246,7 @@ impl Counted {
                 self.waiting.insert(token, (kind, now));
             }
             Event::Verdict { token, verdict } => {
+                // What came by request or by broadcast was never noted: only gossip is timed here.
                 let Some((kind, arrival)) = self.waiting.remove(&token) else {
                     return;
                 };
