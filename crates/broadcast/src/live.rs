@@ -325,6 +325,7 @@ impl<C: Coding> Live<C> {
     fn grow(&mut self, peer: PeerIndex) {
         let count = usize::from(peer) + 1;
         self.links.resize(count, Link::default());
+        // All of one peer in a row, so that growing leaves the others where they are.
         self.shares
             .resize(count * self.flows.len(), Share::default());
         self.peer_shards.resize(count * self.held_shards.len(), 0);
@@ -350,7 +351,9 @@ impl<C: Coding> Live<C> {
             self.order.remove(at);
             self.ranks_there.remove(at);
             for flow in &mut self.flows {
+                // The order has shifted, so the round starts again.
                 flow.cursor = 0;
+                // The burst goes to the front of the order, which is one shorter if the peer was in it.
                 flow.burst_peers -= u32::from((at as u32) < flow.burst_peers);
             }
         }

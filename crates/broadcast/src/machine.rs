@@ -162,6 +162,7 @@ impl<C: Coding> Broadcast<C> {
         secret: [u8; 32],
     ) -> Broadcast<C> {
         assert_eq!(config.validate(), Ok(()), "configuration of the broadcast");
+        // Different names make independent sequences of one secret.
         let sequence = |name: &[u8]| {
             let mut hash = Sha256::new();
             hash.update(name);
@@ -224,10 +225,12 @@ impl<C: Coding> Broadcast<C> {
             Input::Placed { peer, place } => self.on_placed(peer, place),
             Input::Publish { subject, payload } => self.on_publish(now, subject, payload),
         }
+        // Once per input, after all that it changed: pieces drawn now mix everything received so far.
         if self.wake {
             self.wake = false;
             self.pump();
         }
+        // Only when marked, because it visits every broadcast.
         if self.due_changed {
             self.due_changed = false;
             let lives = self.live.iter().map(|live| live.due()).min();
@@ -372,6 +375,7 @@ impl<C: Coding> Broadcast<C> {
     /// Handles a message of a live broadcast that is neither a header nor a piece.
     fn on_control(&mut self, now: Time, index: usize, from: PeerIndex, message: Message<C>) {
         let live = &mut self.live[index];
+        // Whatever it says, a peer that speaks of the broadcast knows its header.
         live.spoke(from);
         match message {
             Message::Done { .. } => self.on_done(index, from),
@@ -412,6 +416,7 @@ impl<C: Coding> Broadcast<C> {
         let (peers, gate) = (&self.peers, &self.gate);
         let held = |peer| peers[usize::from(peer)].orphans;
         let announced = |id: &Id| gate.header(id).is_some();
+        // The new message takes part: it may be the one that goes.
         let shed = self.orphans.shed(self.config.orphans_max, held, announced);
         if let Some(from) = shed {
             self.peers[usize::from(from)].orphans -= 1;
@@ -484,6 +489,7 @@ impl<C: Coding> Broadcast<C> {
         self.orphans
             .expire(now, ttl_ns, |from| peers[usize::from(from)].orphans -= 1);
         self.ask_for_headers(now);
+        // Backwards, because `expire` moves the last broadcast, which has had its turn by then, into the gap.
         for index in (0..self.live.len()).rev() {
             let live = &self.live[index];
             if live.due() > now {
@@ -525,6 +531,7 @@ impl<C: Coding> Broadcast<C> {
     /// Ends a broadcast and frees everything it holds. If it was evicted and may return, `gave_way` is the number of
     /// bytes it needs.
     fn close(&mut self, index: usize, gave_way: Option<u64>) {
+        // Both lists change in the same way: `find` searches one and indexes the other.
         self.ids.swap_remove(index);
         let live = self.live.swap_remove(index);
         self.remember(Ended {

@@ -71,6 +71,8 @@ impl<C: Coding> Announce<C> {
         };
         Announce {
             id,
+            // Commitments count even if there are none here: a receiver that knew the broadcast has skipped
+            // them unread.
             wire_bytes: (1 + HEADER_BYTES + 2 + auth.len() + beside) as u32,
             header,
             auth,

@@ -93,6 +93,7 @@ impl<C: Coding> Orphans<C> {
             return None;
         }
         let mut order: Vec<usize> = (0..self.pieces.len()).collect();
+        // Pieces of the peer with the most first, and of those the newest.
         order.sort_unstable_by_key(|&at| Reverse((held(self.pieces[at].from), at)));
         let mut unknown = order.iter();
         let unknown = unknown.find(|&&at| !announced(&self.pieces[at].message.id()));
@@ -135,6 +136,7 @@ impl<C: Coding> Orphans<C> {
 
     /// Drops the pieces that arrived `ttl_ns` ago or earlier.
     pub(super) fn expire(&mut self, now: Time, ttl_ns: u64, mut release: impl FnMut(PeerIndex)) {
+        // Pieces are in order of arrival, so the first that is not due ends the search.
         while let Some(oldest) = self.pieces.front() {
             if oldest.at.saturating_add_ns(ttl_ns) > now {
                 return;
@@ -162,6 +164,7 @@ impl<C: Coding> Orphans<C> {
             let asked = due.iter().find(|(_, other)| *other == id);
             orphan.unasked = match asked {
                 Some((peer, _)) if *peer == orphan.from => None,
+                // Another sender has just been asked: this one's time begins again.
                 Some(_) => Some(now),
                 None if since.saturating_add_ns(after_ns) > now => Some(since),
                 None if announced(&id) => Some(now),

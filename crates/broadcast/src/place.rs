@@ -32,6 +32,7 @@ impl Place {
 
     /// Number of neighbours that come before this one in a broadcast with this turn.
     pub(super) fn rank(self, turn: Turn) -> u16 {
+        // The turn is reduced first, or the sum could overflow.
         ((turn.0 % u64::from(self.of) + u64::from(self.index)) % u64::from(self.of)) as u16
     }
 }

@@ -138,7 +138,9 @@ impl Policy {
             0 => u32::MAX,
             pct => {
                 let all = u32::from(needed) * u32::from(pct);
+                // The bound keeps a hundred times the number within 32 bits.
                 let peers = u32::try_from(peers).unwrap_or(u32::MAX).clamp(1, 1 << 20);
+                // Rounded up, so that a relay with many peers still pushes one piece to each.
                 all.div_ceil(100 * peers)
             }
         }

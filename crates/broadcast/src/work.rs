@@ -165,6 +165,7 @@ impl<C: Coding> Work<C> {
             Work::Recode { header, .. } => of(
                 header,
                 CodeOp::RlncRecode,
+                // Shards are never recoded, so the second operation is not used.
                 CodeOp::RlncRecode,
                 usize::from(header.chunks),
             ),

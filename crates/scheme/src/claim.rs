@@ -28,6 +28,7 @@ impl Statement {
         if self.len == 0 || self.first >= layout.validators() {
             return None;
         }
+        // From here on `first` is a position of the layout, which `unit_at` requires.
         let top = layout.levels();
         let unit = |level| layout.unit_at(level, self.first);
         let is_whole = |level: &u8| {

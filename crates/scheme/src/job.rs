@@ -60,6 +60,7 @@ impl SignJob {
     }
 
     fn take_permits(&self) -> Result<Vec<Reservation>, TaskError> {
+        // Taken rather than read: a job that is run again finds no permits and signs nothing.
         let taken = self
             .permits
             .lock()
@@ -269,6 +270,7 @@ impl Work {
                     .iter()
                     .map(|part| part.evidence.support.signer_count() as u64)
                     .sum();
+                // United lists are charged as an aggregate, whose first size is the number of votes.
                 match job.op {
                     Op::Aggregate => (signers, 0),
                     _ => (job.parts.len() as u64, signers),

@@ -102,6 +102,7 @@ pub fn decide<'c, T: Sync>(
         }
     }
     let chunks: Vec<&[T]> = signatures.chunks(chunk).collect();
+    // A stopped run is discarded as a whole, so these false verdicts blame nobody.
     let verdicts = exec.map(chunks.len(), |i| match exec.stopped() {
         true => vec![false; chunks[i].len()],
         false => hold(chunks[i]),
@@ -134,6 +135,7 @@ pub fn signers<'a>(
     if !fits || support.is_empty() || support.max_multiplicity() > 1 {
         return None;
     }
+    // Every position is in bounds: the statement is about a unit, and the support is as long as that.
     let (members, first) = (assignment.members(), statement.first as usize);
     let signers = support.iter();
     Some(signers.map(move |(position, _)| Validator(members[first + position])))
@@ -162,6 +164,7 @@ pub fn union(
             signature_bytes,
         )
         .map_err(|_| SchemeError::Malformed(i))?;
+        // As many signatures as signers, which `split` has checked.
         for ((position, _), signature) in support.iter().zip(signatures) {
             by_position
                 .entry(part.offset + position as u32)
@@ -196,11 +199,13 @@ pub fn split(
             left: list.len(),
         });
     }
+    // Surplus bytes would give one list many encodings, all of them valid.
     if list.len() > needed {
         return Err(DecodeError::Trailing {
             bytes: list.len() - needed,
         });
     }
+    // `max(1)`, because chunks of length 0 would panic; there are then no bytes to cut.
     Ok(list.chunks_exact(signature_bytes.max(1)))
 }
 

@@ -59,6 +59,7 @@ impl SessionId {
     /// Both combined into one number, as in traces.
     #[must_use]
     pub fn number(self) -> u64 {
+        // A slot has 32 bits for 136 years, even at one a second.
         (self.slot.0 << 32) | u64::from(self.seq)
     }
 }

@@ -100,6 +100,7 @@ impl<'a, W> Ctx<'a, W> {
 
     /// Signals to the supervisor that the task is alive.
     pub fn beat(&self) {
+        // The supervisor only looks for a change of the count; no other memory is ordered by it.
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 

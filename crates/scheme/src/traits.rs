@@ -55,6 +55,7 @@ impl Signatures {
 
     /// Number of signatures.
     pub fn len(&self) -> usize {
+        // Only the default has signatures of length 0, and no bytes.
         self.data.len().checked_div(self.each_bytes).unwrap_or(0)
     }
 
@@ -415,10 +416,12 @@ pub fn combined_support(
     };
     for (i, part) in parts.iter().enumerate() {
         let (support, offset) = (&part.evidence.support, part.offset as usize);
+        // Checked here, because `place` panics on a part that does not fit.
         if offset + support.len() > len || support.is_empty() {
             return Err(SchemeError::Malformed(i));
         }
         let placed = support.place(len, offset);
+        // A union forgets multiplicities, so it has no bound to exceed.
         sum = if overlap == Overlap::Union {
             let mut signers = sum.signers();
             signers.union_with(&placed.signers());
@@ -431,6 +434,7 @@ pub fn combined_support(
                 })?
         };
     }
+    // Every part has signers, so this is an empty list of parts.
     if sum.is_empty() {
         Err(SchemeError::Empty)
     } else {

@@ -114,6 +114,7 @@ impl Reservation {
 
     /// Whether this signature is permitted.
     pub(crate) fn allows(&self, slot: Slot, item: &SignItem) -> bool {
+        // The message as well: a permit for one vote must not serve another vote of the slot.
         let wanted = (item.validator, item.role, slot, item.message);
         (self.validator, self.role, self.slot, self.message) == wanted
     }
@@ -205,6 +206,8 @@ impl Permits {
     /// # Errors
     /// [`SchemeError::WrongReservation`] if it was already taken.
     pub fn take(&self, i: usize, item: &SignItem) -> Result<Reservation, SchemeError> {
+        // Poison is ignored: the lock guards one `Option`, which is taken or not, whatever happened to another
+        // thread.
         let mut permit = self.0[i].lock().unwrap_or_else(PoisonError::into_inner);
         permit
             .take()
@@ -264,8 +267,10 @@ impl Watermark for MemoryWatermark {
         if validator >= self.validators {
             return Err(Refused::UnknownKey(validator));
         }
+        // A poisoned store may hold a half-changed mark, so it refuses everything.
         let mut marks = self.marks.lock().map_err(|_| Refused::NotDurable)?;
         let row = &mut marks[role as usize];
+        // A row takes 24 bytes for each validator, so a role in which nobody signs has none.
         if row.is_empty() {
             row.resize(self.validators as usize, Mark::default());
         }
@@ -282,6 +287,8 @@ impl Watermark for MemoryWatermark {
         };
         // Nothing changes before both checks have passed: a refused request uses up no slot.
         if let Some(guard) = item.guard {
+            // Equal checkpoints are allowed, as votes of successive slots share them. A second vote in one slot
+            // was refused above.
             if guard.source.0 < mark.source_max || guard.target.0 < mark.target_max {
                 return Err(Refused::Surrounds {
                     source_slot: guard.source.0,

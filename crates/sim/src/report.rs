@@ -190,6 +190,7 @@ pub struct Votes {
 
 /// The value not exceeded by `permille` of the sorted values (nearest rank).
 pub fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
+    // `max(1)`, so that a quantile of 0 is the smallest value.
     let rank = (sorted.len() * permille).div_ceil(1000).max(1);
     sorted.get(rank - 1).copied()
 }
@@ -206,6 +207,7 @@ pub(crate) struct Times(Vec<u64>);
 
 impl Times {
     pub(crate) fn of(times: impl Iterator<Item = Option<u64>>) -> Self {
+        // The maximum sorts last and stands for "never": a quantile that reaches it is absent.
         let mut times: Vec<u64> = times.map(|time| time.unwrap_or(u64::MAX)).collect();
         times.sort_unstable();
         Times(times)
@@ -254,6 +256,7 @@ impl Outcome {
             values.map(u128::from).sum::<u128>()
         };
         let content = u128::from(self.payload_bytes) * self.nodes.len() as u128;
+        // Without payloads there is nothing to compare with; the ratios are then numbers of bytes.
         let ratio = |bytes: u128| bytes as f64 / content.max(1) as f64;
         let up = sorted(|node| node.bytes_up);
         let sent = total(|node| node.bytes_up);
@@ -266,6 +269,8 @@ impl Outcome {
             delivered_pct: 100.0 * delivered as f64 / self.delays_ns.len().max(1) as f64,
             sent_ratio: ratio(sent),
             sent_truncated: self.sent_truncated,
+            // Votes and aggregates are no payload that every node should have, so no bytes of theirs are waste
+            // by comparison.
             waste_ratio: match self.votes {
                 Some(_) => None,
                 None => Some(ratio(sent.saturating_sub(self.useful_bytes.into()))),
@@ -317,6 +322,7 @@ impl Figures {
             Some(Expected {
                 name,
                 expected: format!("{most_ms} ms"),
+                // Rounded up: a time just above the limit must not be printed as if it were equal to it.
                 found: ns.map_or("none".into(), |ns| format!("{} ms", ns.div_ceil(1_000_000))),
                 holds: ns.is_some_and(|ns| ns <= most_ms.saturating_mul(1_000_000)),
             })

@@ -132,6 +132,8 @@ impl Scenario {
             for change in overrides {
                 overrides::apply(&mut table, change)?;
             }
+            // The replaced values take the same path as written ones, so a wrong key or type is an error here
+            // too.
             table.try_into().map_err(toml_error)?
         };
         scenario.check()?;
@@ -163,6 +165,7 @@ impl Scenario {
             .iter()
             .map(|(name, text)| (name.as_str(), hex(&Sha256::digest(text))))
             .collect();
+        // A constant in place of the seeds, so that all runs of a scenario share the hash.
         let sim = Sim {
             seeds: parts::Seeds::one(0),
             ..self.sim.clone()
@@ -195,6 +198,7 @@ impl Scenario {
 
     /// Like [`Scenario::files`], plus the files named at any point of its sweep.
     pub fn files_swept(&self) -> Vec<&str> {
+        // A sweep may replace the name of a file, and that file must be read as well.
         let swept = self
             .sweep
             .iter()

@@ -75,6 +75,7 @@ impl Assignment {
                 validators,
             });
         }
+        // `UNSET` is no position, as layouts end at 2^22.
         let mut position_of = vec![UNSET; members.len()];
         for (position, &validator) in (0u32..).zip(&members) {
             let Some(slot) = position_of.get_mut(validator as usize) else {
@@ -93,6 +94,7 @@ impl Assignment {
             }
             *slot = position;
         }
+        // As many members as validators and none of them twice: no validator is left without a position.
         Ok(Self {
             epoch,
             layout,

@@ -258,6 +258,7 @@ impl Bitfield {
     pub fn iter_ones(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
             std::iter::successors((word != 0).then_some(word), |&w| {
+                // Clears the lowest bit.
                 let rest = w & (w - 1);
                 (rest != 0).then_some(rest)
             })
@@ -350,6 +351,7 @@ impl Bitfield {
 
 /// The bits of the last word that a bitfield of `len` bits uses (all, for a multiple of 64).
 const fn last_mask(len: usize) -> u64 {
+    // The shift is the number of unused bits: 64 - len % 64, or 0 for a multiple of 64.
     u64::MAX >> (len.wrapping_neg() % WORD)
 }
 

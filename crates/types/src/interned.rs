@@ -64,10 +64,13 @@ impl<T> Interned<T> {
         if let Some(known) = table.find(digest, fits) {
             return known;
         }
+        // Under the lock, so that two threads do not create the same value.
         let value = make();
         let row = table.values.entry(digest).or_default();
         row.push(Arc::downgrade(&value));
         table.added += 1;
+        // A sweep visits every value. Waiting for as many additions as the last one left makes that constant
+        // work for each.
         if table.added > SWEEP + table.left {
             table.sweep();
         }
@@ -89,6 +92,7 @@ impl<T> Interned<T> {
 
 impl<T> Table<T> {
     fn find(&self, digest: u64, fits: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        // Values without references stay until the next sweep and are passed over.
         let mut row = self.values.get(&digest)?.iter().filter_map(Weak::upgrade);
         row.find(|known| fits(known))
     }

@@ -137,6 +137,7 @@ impl Layout {
                 max: LEVELS_MAX,
             });
         }
+        // At most three factors of 16 bits, so the product fits.
         let subcommittees = fan_out.iter().map(|&units| u64::from(units)).product();
         if !(1..=u64::from(SUBCOMMITTEES_MAX)).contains(&subcommittees) {
             return Err(LayoutError::Subcommittees {
@@ -184,6 +185,7 @@ impl Layout {
             None => true,
         };
         let mut committees = validators.div_ceil(COMMITTEE_DEFAULT);
+        // At most one doubling beyond the maximum, which fails below and cannot overflow.
         while !fits(committees) && committees <= u32::from(COMMITTEES_MAX) {
             committees *= 2;
         }
@@ -275,6 +277,7 @@ impl Layout {
     pub fn unit_range(&self, unit: Unit) -> Range<u32> {
         assert!(self.has_unit(unit), "unit {unit} outside {self:?}");
         let units = self.units_of_committee(unit.level);
+        // A unit is a run of whole cells, so the units of any level cover all positions exactly.
         let cells = u32::from(self.subcommittees() / units);
         let first = (u32::from(unit.committee) * u32::from(units) + u32::from(unit.index)) * cells;
         self.cell_start(first)..self.cell_start(first + cells)
@@ -432,7 +435,7 @@ impl Layout {
         self.unit_len_max(1)
     }
 
-    /// First position of cell number `i`, 0 <= i <= C·S; the product needs up to 38 bits.
+    /// First position of cell number `i`, 0 <= i <= C·S; the product is at most 2^38.
     fn cell_start(&self, i: u32) -> u32 {
         (u64::from(self.validators) * u64::from(i) / u64::from(self.cells_count())) as u32
     }

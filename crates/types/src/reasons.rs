@@ -10,6 +10,7 @@ macro_rules! reasons {
 
             /// The index of the reason in `NAMES`.
             $vis const fn index(self) -> usize {
+                // A second enum, without fields, as variants with fields have no number.
                 enum Index { $($variant),+ }
                 match self { $(Self::$variant { .. } => Index::$variant as usize),+ }
             }

@@ -210,6 +210,7 @@ impl Support {
                 *out = a ^ b ^ carry;
                 carry = (a & b) | (carry & (a ^ b));
             }
+            // Two multiplicities of four bits may need a fifth.
             sum[4] = carry;
             let above = above_mask(&sum, max);
             if above != 0 {
@@ -218,6 +219,7 @@ impl Support {
                     max,
                 });
             }
+            // The fifth bit is zero here, as `max` is at most 15.
             for (plane, &out) in sums.iter_mut().zip(&sum) {
                 plane.push(out);
             }
@@ -248,6 +250,7 @@ impl Support {
                 out
             })
             .collect();
+        // Canonical as before: the top plane keeps its bits.
         Self { planes }
     }
 
@@ -265,6 +268,7 @@ impl Support {
         // Compare with `least - 1` from the top bit down, on whole planes so that the compiler can
         // use wide registers.
         let bound = least - 1;
+        // No multiplicity of p planes is above 2^p - 1.
         if u32::from(bound) >> self.planes.len() != 0 {
             return Bitfield::new(self.len());
         }

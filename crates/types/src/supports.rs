@@ -16,6 +16,7 @@ pub struct Supports {
 impl Supports {
     /// Returns the shared set equal to `set`.
     pub fn intern(&self, set: Cow<'_, Bitfield>) -> Arc<Bitfield> {
+        // Looked up by reference first: only a set that is new must be owned.
         let digest = digest_of(&*set);
         if let Some(known) = self.sets.find(digest, |known| *known == *set) {
             return known;

@@ -57,6 +57,7 @@ impl FromStr for NetworkDigest {
     type Err = TopicError;
 
     fn from_str(text: &str) -> Result<Self, TopicError> {
+        // Parsing as a number would also take capitals and a sign, and a network would have several names.
         let digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         if text.len() != 8 || !text.bytes().all(digit) {
             return Err(TopicError::Digest);
@@ -199,6 +200,7 @@ impl FromStr for TopicName {
             },
             _ => return Err(TopicError::Topic),
         };
+        // Further parts would give a topic many names.
         if parts.next().is_some() {
             return Err(TopicError::Topic);
         }

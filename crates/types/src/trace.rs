@@ -379,6 +379,7 @@ impl<R: BufRead> TraceReader<R> {
     fn read_line(&mut self) -> Result<bool, TraceError> {
         loop {
             self.line.clear();
+            // One byte more than a legal line has, so that a longer one is noticed rather than cut.
             let mut bounded = (&mut self.source).take(LINE_BYTES_MAX as u64 + 1);
             if bounded.read_until(b'\n', &mut self.line)? == 0 {
                 return Ok(false);

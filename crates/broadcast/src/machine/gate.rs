@@ -206,6 +206,7 @@ impl<C: Coding> Broadcast<C> {
             return Err(Reject::NotScheduled);
         }
         // Bursts are sized for pieces of this length: under another cut one piece could be the payload.
+        // A node scales its policy to its own uplink, but not the cut, on which all nodes of a network agree.
         let policy = self.config.policy_for(header.len);
         let cut = Cut {
             chunks: header.chunks,
@@ -271,6 +272,7 @@ impl<C: Coding> Broadcast<C> {
                 return;
             }
             let (from, ref announce) = candidate.announces[first];
+            // There was room when it arrived, but other broadcasts may have begun since.
             if let Err(reason) = self.check_room(&announce.header, from) {
                 let candidate = self.gate.candidates.remove(at);
                 self.release_headers(&candidate);
@@ -279,6 +281,7 @@ impl<C: Coding> Broadcast<C> {
             }
             let candidate = &mut self.gate.candidates[at];
             at += 1;
+            // The form that is being verified is always the first: `shed` and `forget_headers` rely on it.
             candidate.announces.swap(0, first);
             candidate.verifying = true;
             busy.insert(candidate.announces[0].0);
@@ -299,6 +302,7 @@ impl<C: Coding> Broadcast<C> {
             let candidate = self.gate.candidates.remove(at);
             self.admit(now, candidate);
         } else {
+            // A lost job says nothing about the header, so it is tried again a few times.
             let is_judged = matches!(product, Some(Product::Header(_)));
             let candidate = &mut self.gate.candidates[at];
             candidate.verifying = false;
@@ -335,6 +339,7 @@ impl<C: Coding> Broadcast<C> {
         let announce = self.with_commitments(&candidate);
         let subject = announce.header.subject;
         let (from, _) = candidate.announces[0];
+        // Once more, as other headers were verified in the meantime.
         if let Err(reason) = self.check_room(&announce.header, from) {
             return self.refuse(from, reason);
         }
@@ -352,6 +357,7 @@ impl<C: Coding> Broadcast<C> {
                 self.make_room(&going);
             }
             live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
+            // Each node breaks ties in its own order, or all would forward the same shards first.
             super::shuffle(&mut live.shard_ties, &mut self.rng);
         }
         for (peer, _) in &candidate.announces {

@@ -90,6 +90,7 @@ impl<C: Coding> Broadcast<C> {
             ..PeerState::default()
         };
         for live in &mut self.live {
+            // Last, and as if without a place, which counts only for broadcasts that begin later.
             live.order.push(peer.0 as PeerIndex);
             live.ranks_there.push(u16::MAX);
             live.flows.iter_mut().for_each(|flow| flow.stuck = false);
@@ -104,11 +105,13 @@ impl<C: Coding> Broadcast<C> {
             return self.refused.add(Reject::Stranger);
         };
         let peer = peer.0 as PeerIndex;
+        // There will be no `SendReady` for these pieces.
         self.in_flight_bytes -= u64::from(state.in_flight_bytes);
         self.drop_waiting(peer);
         for index in 0..self.live.len() {
             self.leave(index, peer);
         }
+        // Another peer may have the number before such a job ends.
         for pending in &mut self.jobs {
             if let Task::Recode { peer: to, .. } = &mut pending.task
                 && *to == peer

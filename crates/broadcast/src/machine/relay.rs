@@ -28,11 +28,13 @@ impl<C: Coding> Broadcast<C> {
         flow.stuck = false;
         live.answers_stuck = false;
         if self.config.relay && !live.stem_of {
+            // Hop 0 marks pieces for a stem. A node that does not act as one treats them like any others.
             let next_hop = hop.max(1).saturating_add(1);
             if flow.rank == 1 {
                 flow.burst_hop = next_hop;
                 flow.burst_owed = burst_peers;
                 flow.burst_peers = burst_peers;
+                // Only a relay next to the source is sent a run, so only there does more follow at once.
                 if hop <= 1 && policy.source_run > 1 && needed > 1 {
                     flow.gathering = true;
                     live.burst_at = live.burst_at.min(now.saturating_add_ns(policy.gather_ns));
@@ -62,6 +64,7 @@ impl<C: Coding> Broadcast<C> {
             Strategy::Rlnc => rank == 1 || rank == half || rank == needed,
             Strategy::Rs => rank >= half,
         };
+        // Otherwise one is planned already; it will carry the ranks of that time.
         if telling && policy.feedback && live.rank_at == Time::MAX {
             live.rank_at = live.rank_after.max(now);
             if live.rank_at <= now {
@@ -128,6 +131,7 @@ impl<C: Coding> Broadcast<C> {
             link.surplus = true;
         } else if !link.told_done {
             link.told_done = true;
+            // A hiding source that answered would give itself away: it never had anything missing.
             if !link.done && !live.coy {
                 let id = live.id;
                 self.out.push_back(Output::Send {
@@ -189,6 +193,7 @@ impl<C: Coding> Broadcast<C> {
                 for (word, &more) in known.iter_mut().zip(set.as_words()) {
                     *word |= more;
                 }
+                // More shards than are needed are no higher rank.
                 let rank = shards::count(known).min(usize::from(needed)) as u16;
                 let share = live.share(from, 0);
                 share.rank = share.rank.max(rank);
@@ -229,6 +234,7 @@ impl<C: Coding> Broadcast<C> {
         }
         let generations = u32::from(live.header.generations);
         let budget = u32::from(self.config.need_generations_max) * u32::from(needed) * generations;
+        // Without this generation, whose earlier request is replaced below.
         let waiting: u32 = (0..live.header.generations)
             .filter(|&other| other != generation)
             .map(|other| u32::from(live.share(from, other).owed))
@@ -260,6 +266,7 @@ impl<C: Coding> Broadcast<C> {
         }
         let wait_ns = self.config.need_after_quiet_ns;
         live.need_rounds += 1;
+        // Cannot overflow: a wait is an hour at most, and 2^16 hours in nanoseconds fit 64 bits.
         live.need_at = now.saturating_add_ns(wait_ns << live.need_rounds.min(16));
         live.need_by = live.need_at.saturating_add_ns(NEED_SLACK * wait_ns);
         for generation in 0..live.header.generations {
@@ -339,6 +346,7 @@ impl<C: Coding> Broadcast<C> {
     pub(super) fn leave(&mut self, index: usize, peer: PeerIndex) {
         let live = &mut self.live[index];
         live.forget(peer);
+        // The job runs on, but its pieces are now nobody's: the number may go to another peer.
         if let Some((_, batch)) = &mut live.verifying {
             for waiting in batch.iter_mut().filter(|waiting| waiting.from == peer) {
                 waiting.from = NOBODY;
@@ -348,6 +356,7 @@ impl<C: Coding> Broadcast<C> {
             flow.stuck = false;
         }
         live.answers_stuck = false;
+        // The peer may have left before it passed anything on, so this node sends as the source itself.
         if live.stem == Some(peer) {
             live.stem = None;
             self.push_as_source(index, 1);

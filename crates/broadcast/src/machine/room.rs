@@ -61,6 +61,7 @@ impl<C: Coding> Broadcast<C> {
 
     /// Ends the evicted broadcasts, with the second headers of their subjects.
     pub(super) fn make_room(&mut self, going: &[Subject]) {
+        // Backwards, as `close` moves the last broadcast into the gap.
         for index in (0..self.live.len()).rev() {
             let live = &self.live[index];
             if !live.own && going.contains(&live.header.subject) {
@@ -147,6 +148,7 @@ impl<'a, C: Coding> Room<'a, C> {
 
     /// Measures load by number or by bytes.
     fn measure(&mut self, by_count: bool) {
+        // Measured again only if the reason is another one: `remove` keeps the loads up to date.
         if self.by_count == by_count && !self.loads.is_empty() {
             return;
         }
@@ -188,6 +190,7 @@ impl<'a, C: Coding> Room<'a, C> {
 
     /// Each carrier's part of the load.
     fn part(&self, live: &Live<C>) -> u64 {
+        // `max(1)` for a broadcast that nobody carries any more.
         PARTS * self.load(&live.header) / u64::from(live.carriers.max(1))
     }
 
@@ -231,6 +234,7 @@ impl<'a, C: Coding> Room<'a, C> {
             return self.crowding(from.filter(|&peer| peer != NOBODY)?, with_it);
         }
         let of_it = self.others().filter(|live| source(&live.header) == *first);
+        // All live equally long, so the one that expires last is the newest.
         let newest = of_it.max_by_key(|live| live.expires)?;
         Some(newest.header.subject)
     }
@@ -250,14 +254,17 @@ impl<'a, C: Coding> Room<'a, C> {
                 .stays
                 .iter()
                 .filter(|live| !live.own && self.is_of_kind(live));
+            // Every source of these is in `loads`, which was measured over the same broadcasts.
             of_kind.filter(|live| !live.is_full() && self.loads[&source(&live.header)] >= of_source)
         };
         if let Some(alone) = may_go().find(|live| live.carriers == 0) {
             return Some(alone.header.subject);
         }
+        // A peer beyond the end has no link to any of them and carries nothing.
         let share_of = |peer: PeerIndex| self.shares.get(usize::from(peer)).copied().unwrap_or(0);
         let with_it = share_of(from) + PARTS * self.load(self.header);
         let (most, share) = (0..).zip(&self.shares).max_by_key(|(_, share)| **share)?;
+        // With equal shares, two peers could displace each other's broadcasts in turn.
         if *share <= with_it {
             return None;
         }

@@ -35,11 +35,15 @@ impl<C: Coding> Broadcast<C> {
     /// Releases the slot of a piece that is no longer in flight to the peer.
     fn release(&mut self, peer: PeerIndex) {
         let state = &mut self.peers[usize::from(peer)];
+        // Only a peer that could take no more may have blocked a burst or an answer.
         let was_busy = state.in_flight >= self.config.sends_in_flight_peer_max;
+        // The size of each piece is not kept. The mean serves as well, as it leaves nothing when the last one
+        // is gone.
         let bytes = state.in_flight_bytes / u32::from(state.in_flight);
         state.in_flight -= 1;
         state.in_flight_bytes -= bytes;
         self.in_flight_bytes -= u64::from(bytes);
+        // The time starts again with each piece that leaves: it matters whether the peer still reads.
         self.watch(peer);
         if was_busy {
             for live in &mut self.live {
@@ -74,6 +78,7 @@ impl<C: Coding> Broadcast<C> {
     }
 
     fn has_room(&self) -> bool {
+        // One piece may always be in flight, whatever its size and the bound.
         self.in_flight_bytes == 0 || self.in_flight_bytes < self.in_flight_bytes_max
     }
 
@@ -102,6 +107,7 @@ impl<C: Coding> Broadcast<C> {
                 }
             }
         }
+        // While there is room, late pieces are in nobody's way, and no deadline is needed.
         let lates = self.peers.iter().filter_map(|state| state.late_at);
         self.late_due = match self.has_room() {
             true => Time::MAX,
@@ -123,6 +129,7 @@ impl<C: Coding> Broadcast<C> {
                 live.answers.remove(0);
                 continue;
             }
+            // Also if the peer is busy, so that the next one has a turn.
             live.answers.rotate_left(1);
             if self.is_free(peer) && self.live[index].flows[usize::from(generation)].rank > 0 {
                 let hop = self.live[index].hop_of_answer(generation);
@@ -213,6 +220,7 @@ impl<C: Coding> Broadcast<C> {
             {
                 let sent = live.share(peer, generation).sent + 1;
                 let flow = &mut live.flows[usize::from(generation)];
+                // The source stays with a peer for the length of a run.
                 let stays = burst && flow.burst_repeats && !sent.is_multiple_of(run);
                 flow.cursor = (at + usize::from(!stays)) as u32;
                 return Some(peer);
@@ -245,6 +253,7 @@ impl<C: Coding> Broadcast<C> {
         let share = live.share(peer, generation);
         share.sent = share.sent.saturating_add(1);
         if priority == Priority::Answer {
+            // Above 0, as `answer` has checked.
             share.owed -= 1;
             live.stats.answered = live.stats.answered.saturating_add(1);
             let link = live.link(peer);
@@ -260,6 +269,7 @@ impl<C: Coding> Broadcast<C> {
         };
         let elements = u32::from(rows) * live.header.unit;
         if live.header.strategy == Strategy::Rlnc && elements > self.config.draw_elements_max {
+            // Seeded here, so that the result does not depend on when the job runs.
             let mut seed = [0; 32];
             self.draws.fill_bytes(&mut seed);
             let work = Work::Recode {
@@ -294,6 +304,7 @@ impl<C: Coding> Broadcast<C> {
                 self.code.set_hop_and_rank(&mut piece, claim.hop, rank);
                 self.send_drawn(index, peer, piece, priority, rows);
             }
+            // Nothing was drawn, so the slot that was taken above is free again.
             None => self.release(peer),
         }
     }
@@ -314,6 +325,7 @@ impl<C: Coding> Broadcast<C> {
             priority,
             drawn,
         });
+        // A further piece does not extend the time of those already in flight.
         if self.peers[usize::from(peer)].late_at.is_none() {
             self.watch(peer);
         }
@@ -343,6 +355,7 @@ impl<C: Coding> Broadcast<C> {
             }
             _ => {
                 self.refused.add(Reject::LateResult);
+                // The slot was taken when the job began, and no piece will leave to free it.
                 self.release(peer);
             }
         }

@@ -70,6 +70,7 @@ impl<C: Coding> Broadcast<C> {
         if live.link(from).unverified >= self.config.unverified_peer_max {
             return self.refused.add(Reject::BudgetExceeded);
         }
+        // `make_mut` copies the decoder if a job still reads it, so jobs see what was there when they began.
         match self.code.offer(Arc::make_mut(&mut live.decoder), &piece) {
             PieceStatus::Full => self.refused.add(Reject::GenerationFull),
             PieceStatus::Dependent => {
@@ -95,6 +96,7 @@ impl<C: Coding> Broadcast<C> {
             PieceStatus::Held => {
                 live.link(from).unverified += 1;
                 live.held.push(Waiting { from, piece, hop });
+                // `memory_bytes` allows for one generation of pieces held behind others.
                 if let Some(from) = shed(&mut live.held, live.header.chunks) {
                     let link = live.link(from);
                     link.unverified = link.unverified.saturating_sub(1);
@@ -158,6 +160,7 @@ impl<C: Coding> Broadcast<C> {
         let Some(first) = live.queue.first().filter(|_| live.verifying.is_none()) else {
             return;
         };
+        // A batch is of one generation, as it is verified against one list of commitments.
         let generation = self.code.generation(&first.piece);
         let batch_max = usize::from(self.config.verify_batch_max);
         let mut batch = Vec::new();
@@ -179,6 +182,7 @@ impl<C: Coding> Broadcast<C> {
         let Some(commitments) = live.flows[usize::from(generation)].commitments.clone() else {
             return;
         };
+        // No two batches have the same weights.
         live.batches += 1;
         let work = Work::VerifyPieces {
             header: live.header.clone(),
@@ -202,6 +206,7 @@ impl<C: Coding> Broadcast<C> {
         let Some((_, batch)) = live.verifying.take_if(|(job, _)| *job == seq) else {
             return self.refused.add(Reject::LateResult);
         };
+        // Without verdicts, the pieces are dropped and nobody is blamed for them.
         let verdicts = match product {
             Some(Product::Verified(verdicts)) if verdicts.valid.len() == batch.len() => {
                 Some(verdicts)
@@ -228,6 +233,7 @@ impl<C: Coding> Broadcast<C> {
             }
         }
         let live = &mut self.live[index];
+        // `begin_decoding` has dropped everything that waited.
         if live.is_full() {
             return;
         }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 impl<C: Coding> Broadcast<C> {
     pub(super) fn on_publish(&mut self, now: Time, subject: Subject, payload: Bytes) {
         let own = self.live.iter().filter(|live| live.own);
+        // Those still being committed to or signed count too, or many could begin before the first is live.
         let begun = self.jobs.iter().filter_map(|pending| match &pending.task {
             Task::Commit { subject } => Some(*subject),
             Task::Sign { published, .. } => Some(published.header.subject),
@@ -73,6 +74,7 @@ impl<C: Coding> Broadcast<C> {
         let subject = header.subject;
         let auth = match product {
             Some(Product::Signed(auth))
+                // Other nodes reject a header with a longer one.
                 if auth.len() <= usize::from(self.config.limits.header_auth_bytes_max) =>
             {
                 auth

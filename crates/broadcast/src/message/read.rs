@@ -182,6 +182,7 @@ fn decode_ranks(reader: &mut Reader<'_>, header: &Header) -> Result<Ranks, Rejec
         return Ok(Ranks::Shards(ShardSet::read(reader, header.shards_total)?));
     }
     let generations = usize::from(header.generations);
+    // Checked before anything is allocated.
     if reader.left() != 2 * generations {
         return Err(Reject::BadLength);
     }

@@ -35,6 +35,7 @@ fn binds<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evid
 fn binds_support<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evidence) {
     let truth = multiplicities(evidence);
     for i in 0..truth.len() {
+        // One more and, modulo 16, one less.
         for delta in [1u8, 15] {
             let mut lie = truth.clone();
             lie[i] = (lie[i] + delta) % 16;
@@ -77,6 +78,7 @@ fn binds_statement<F: Fixture>(world: &World<F::S>, statement: &Statement, evide
             },
         ),
     ];
+    // Only one-time keys sign over the slot.
     if world.scheme().abilities().one_time {
         lies.push((
             "another slot",
@@ -290,6 +292,7 @@ pub(crate) fn overlap_is_as_declared<F: Fixture>(fixture: &F) {
             matches!(limited, Err(SchemeError::Overlap { max: 1, .. })),
             "{limited:?}"
         );
+        // The same vote once more than may be counted.
         let many = vec![part(&[3]); usize::from(max) + 1];
         assert!(matches!(
             world.combine(&statement, &many, max),

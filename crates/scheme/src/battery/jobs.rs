@@ -90,6 +90,7 @@ fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
     let mut items: Vec<Item> = claims.collect();
     items.push(Item {
         claims: vec![
+            // A proof of no scheme, so that one verdict is negative and names its claim.
             Claim::Selected {
                 validator: Validator(1),
                 message: MESSAGE,
@@ -198,6 +199,7 @@ pub(crate) fn bad_inputs_of_an_aggregate_are_named<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let statement = world.statement(CELL);
     let mut votes = world.votes(&statement, &[0, 1, 2]);
+    // Another voter's signature is well-formed, so only verification finds it.
     votes[1].1 = votes[2].1.clone();
     let job = AggregateJob {
         epoch: EPOCH,

@@ -24,6 +24,7 @@ pub(crate) fn signatures_bind_validator_and_message<F: Fixture>(fixture: &F) {
             claim(Validator(4), SLOT, [8; 32]),
             claim(Validator(VALIDATORS), SLOT, MESSAGE),
             claim(Validator(u32::MAX), SLOT, MESSAGE),
+            // Without one-time keys the slot is not part of what is signed.
             claim(Validator(4), Slot(SLOT.0 + 1), MESSAGE),
         ]);
         assert_eq!(

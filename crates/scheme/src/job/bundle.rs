@@ -109,6 +109,7 @@ impl VerifyBundleJob {
 
     pub(super) fn run(&self, env: &Env, ctx: &mut Ctx<'_, Scratch>) -> Result<Output, TaskError> {
         let good = holds(env, self.entries.iter(), &self.evidence, ctx)?;
+        // A stopped verifier also answers false, which is no verdict on the evidence.
         if ctx.stopped() {
             return Err(TaskError::Stopped);
         }

@@ -116,6 +116,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Work, DecodeError> {
             });
         }
     };
+    // Bytes behind the job would give it a second digest.
     r.finish()?;
     Ok(work)
 }

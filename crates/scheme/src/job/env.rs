@@ -106,6 +106,7 @@ impl Env {
     pub fn portable(&self) -> Self {
         Env {
             held: self.held.portable(),
+            // Copies pointers: the tables are shared.
             ..self.clone()
         }
     }

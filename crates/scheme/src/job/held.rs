@@ -17,6 +17,8 @@ pub struct Scratch(Option<Box<dyn Any + Send>>);
 impl Scratch {
     /// Returns the memory as a scheme's own type, newly created if it belonged to another scheme.
     fn of<W: Default + Send + 'static>(&mut self) -> &mut W {
+        // Tested before it is borrowed: a mutable borrow that one branch returns would last through the other
+        // one, which replaces the memory.
         if !self.0.as_ref().is_some_and(|memory| memory.is::<W>()) {
             self.0 = Some(Box::<W>::default());
         }

@@ -15,6 +15,7 @@ const EVIDENCE: u8 = 1;
 const BUNDLE: u8 = 2;
 
 /// Used for [`Verdict::Valid`] in place of the index of the first bad claim.
+// No input has so many claims.
 const VALID: u32 = u32::MAX;
 
 pub(super) fn encode(product: &Product) -> Option<Vec<u8>> {
@@ -61,6 +62,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Product, DecodeError> {
         })?),
         EVIDENCE => Product::Evidence(evidence(&mut r)?),
         BUNDLE => Product::Bundle {
+            // Not bounded here: `BundleJob::holds` compares it with the collections of the job.
             count: r.u32()? as usize,
             bytes: shared(&mut r)?,
         },
@@ -81,6 +83,7 @@ pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
     match work {
         Work::Verify(job) => {
             let item = job.items.get(index)?;
+            // The number of the kind keeps inputs of two kinds apart even if the rest of their bytes agree.
             w.u8(0);
             w.u64(job.epoch.0);
             item.claims

@@ -41,6 +41,8 @@ impl Work {
             .flat_map(|item| item.claims.iter().cloned())
             .collect();
         let good = env.held.verify(keys, &claims, &env.secret, ctx);
+        // A stopped verification answers false for what it did not test. Such verdicts must not reach the peers
+        // that sent the messages.
         if ctx.stopped() {
             return Err(TaskError::Stopped);
         }
@@ -84,6 +86,8 @@ impl Work {
             if ctx.stopped() {
                 return Err(TaskError::Stopped);
             }
+            // The inputs were verified before, so they are tested again only after a result turned out to be
+            // wrong.
             let bad = self.bad_inputs(env, ctx);
             // A stopped search gives no information about the inputs.
             if ctx.stopped() {
@@ -128,6 +132,7 @@ impl Work {
         };
         let claims: Vec<Claim> = inputs.into_iter().flatten().collect();
         let good = env.held.verify(keys, &claims, &env.secret, ctx);
+        // The number of a claim is that of its input: jobs that make evidence have one claim for each.
         (0..good.len()).filter(|i| !good[*i]).collect()
     }
 }
@@ -159,6 +164,8 @@ impl Task for Work {
         let (is_empty, end) = (inputs.is_empty(), inputs.end);
         let fits = |count: usize| inputs.start <= end && end <= count;
         let work = match self {
+            // Nothing to verify is a job that succeeds, whereas evidence cannot be made of nothing: the others
+            // need an input.
             Work::Verify(job) if fits(job.items.len()) => Work::Verify(VerifyJob {
                 items: job.items[inputs].to_vec(),
                 ..job.clone()
@@ -234,6 +241,7 @@ impl Task for Work {
         ctx: &mut Ctx<'_, Scratch>,
     ) -> Option<PreparedWork> {
         let (epoch, mut inputs) = self.inputs(env)?;
+        // Moved without a copy: `order` is a permutation, so each input is taken once.
         let placed = order
             .iter()
             .map(|input| inputs.get_mut(*input as usize).map(std::mem::take));
@@ -243,6 +251,8 @@ impl Task for Work {
 
     fn check(&self, env: &Env, prepared: &PreparedWork, range: Range<usize>) -> bool {
         let claims = prepared.bounds[range.start]..prepared.bounds[range.end];
+        // A range of inputs without claims holds. The scheme is not asked, as no batch of nothing need be
+        // defined.
         claims.is_empty() || env.held.check(&prepared.keys, &prepared.claims, claims)
     }
 
@@ -275,6 +285,7 @@ impl Task for Work {
             (Work::Bundle(job), Product::Bundle { count, bytes }) => {
                 job.holds(env, *count, bytes, ctx)
             }
+            // Verdicts have no public verifier; only their number can be wrong in a way that is noticed here.
             (Work::VerifyBundle(_), Product::Verdicts(verdicts)) => verdicts.len() == 1,
             (Work::Sign(job), Product::Signed(signed)) => signed.len() == job.items.len(),
             (Work::Select(job), Product::Selected(proofs)) => proofs.len() == job.validators.len(),

@@ -27,6 +27,8 @@ impl Model {
                 word[..chunk.len()].copy_from_slice(chunk);
                 u64::from_le_bytes(word)
             });
+            // The length distinguishes evidence that differs only in zeros at its end, which the last word
+            // pads.
             let words = [of.len() as u64, subject.0].into_iter().chain(words);
             state = words.fold(state, |state, word| mixed(state.wrapping_add(STEP) ^ word));
         }

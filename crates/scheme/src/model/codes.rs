@@ -112,11 +112,13 @@ impl CodeTable {
         rows::check(self.schema, &self.ops, 0)?;
         for op in CodeOp::ALL {
             let rows: Vec<&CodeCost> = self.ops.iter().filter(|row| row.op == op).collect();
+            // Rows ascend in (n, m), as checked above, so those of one n are adjacent.
             let sizes = |group: &[&CodeCost]| group.iter().map(|row| row.m).collect::<Vec<u64>>();
             let groups: Vec<Vec<u64>> = rows.chunk_by(|a, b| a.n == b.n).map(sizes).collect();
             if groups.is_empty() || groups.windows(2).any(|pair| pair[0] != pair[1]) {
                 return Err(TableError::Product(op.name()));
             }
+            // Quadratic, but a table has at most 4096 rows.
             let takes_less = |row: &&CodeCost| {
                 let dearer =
                     |part: &&CodeCost| part.ns > row.ns || part.memory_bytes > row.memory_bytes;

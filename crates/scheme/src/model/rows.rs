@@ -76,9 +76,11 @@ pub(super) fn interpolate(points: &[(u64, u64)], x: u64) -> u64 {
     };
     let wide = |value: u64| i128::from(value);
     let (dx, dy) = (wide(b.0) - wide(a.0), wide(b.1) - wide(a.1));
+    // Rows ascend, but sizes of evidence may have two points for one number of signers.
     if dx == 0 {
         return a.1;
     }
+    // The product of two differences of 64 bits may exceed 127 bits.
     let rise = dy.saturating_mul(wide(x) - wide(a.0)) / dx;
     let least = match x {
         // Not a division by zero, as a.0 exceeds x.

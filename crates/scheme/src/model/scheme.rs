@@ -39,6 +39,7 @@ pub struct ModelSigners {
 }
 
 /// Used in place of a role for drawing a ticket.
+// Far above the numbers of all roles, so no ticket is also a signature.
 const TICKET: u64 = u64::MAX;
 /// An odd number without a pattern, the golden ratio, to distinguish words before mixing.
 pub(super) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -141,6 +142,7 @@ impl Model {
         let Some((head, rest)) = bytes.split_first_chunk() else {
             return false;
         };
+        // The padding is compared too, or a signature would have many encodings.
         bytes.len() == length && *head == bytes_of(tag) && rest.iter().all(|byte| *byte == 0)
     }
 
@@ -165,6 +167,7 @@ impl Model {
             self.table.abilities.overlap(statement.layer),
             Overlap::Counted { .. }
         );
+        // Only a sum can contain a signer several times.
         if !counted && support.max_multiplicity() > 1 {
             return None;
         }
@@ -339,6 +342,7 @@ impl Scheme for Model {
     ) -> Result<Signatures, SchemeError> {
         crate::watermark::check_permits(slot, items, permits)?;
         let mut data = Vec::new();
+        // `Signatures` needs a positive length even if there is nothing to sign.
         let mut each = self.table.sizes.signature as usize;
         for item in items {
             if item.validator.0 >= signers.validators {
@@ -407,11 +411,13 @@ impl Scheme for Model {
         votes: &[(u32, B)],
         _ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
+        // Checks order, positions and lengths of the votes, whatever the form of the result.
         let listed = list::aggregate(statement, votes, self.table.sizes.signature as usize)?;
         if self.table.abilities.form(statement.layer) == Form::List {
             return Ok(listed);
         }
         let members = keys.assignment.members();
+        // A false vote is no error here: as with a real sum, only the verifier notices.
         let genuine = votes.iter().all(|(position, signature)| {
             let position = statement.first.saturating_add(*position) as usize;
             let subject = self.subject(Role::Vote, statement.slot, &statement.message);
@@ -434,6 +440,8 @@ impl Scheme for Model {
         if self.table.abilities.form(statement.layer) == Form::List {
             return list::union(statement, parts, self.table.sizes.signature as usize);
         }
+        // Whether pieces may overlap depends on what they are, not on what they become: aggregates become a
+        // collection.
         let layer = parts.first().map_or(statement.layer, |part| part.layer);
         let overlap = self.table.abilities.overlap(layer);
         let support = combined_support(overlap, statement, parts, multiplicity_max)?;

@@ -147,6 +147,7 @@ pub enum TableError {
 }
 
 /// Bytes that the model needs for its tags, so none of its objects is shorter.
+// A byte for the form and 32 for the tag.
 const OBJECT_BYTES_MIN: u64 = 33;
 /// Maximum size of an object in a table.
 const OBJECT_BYTES_MAX: u64 = 16 << 20;
@@ -277,6 +278,7 @@ impl CostTable {
             ns,
             memory_bytes: 0,
         });
+        // Restores the order that `check` demands and interpolation relies on.
         self.ops.sort_by_key(|row| (row.op, row.n, row.m));
         self
     }
@@ -308,6 +310,7 @@ impl CostTable {
                 ns: self.merged_verify_ns(m),
                 ..self.cost(Op::VerifyCollections, 1, m)
             },
+            // All pieces are proofs: no raw signatures are among them.
             _ => self.cost(Op::Merge, n, 0),
         }
     }
@@ -321,6 +324,7 @@ impl CostTable {
             .filter(|point| point.layer == layer);
         let mut line: Vec<(u64, u64)> = points.map(|point| (point.n, point.bytes)).collect();
         line.sort_unstable();
+        // The line goes on beyond its last point and may leave the bounds there.
         interpolate(&line, n).clamp(OBJECT_BYTES_MIN, OBJECT_BYTES_MAX)
     }
 }

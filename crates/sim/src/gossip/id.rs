@@ -59,6 +59,8 @@ impl SeenBits {
     pub(crate) fn contains(&self, id: &DenseId) -> bool {
         match id.0.checked_sub(self.base) {
             Some(bit) => self.word(bit as usize / 64) >> (bit % 64) & 1 == 1,
+            // What was forgotten counts as seen. The other answer would let anybody send old messages through
+            // the network again.
             None => true,
         }
     }
@@ -69,6 +71,7 @@ impl SeenBits {
         let Some(bit) = id.0.checked_sub(self.base) else {
             return Mark::Known;
         };
+        // One far number would otherwise allocate a bit for each number below it.
         if bit >= DENSE_WINDOW {
             return Mark::Beyond;
         }
@@ -93,9 +96,12 @@ impl SeenBits {
     /// Forgets messages inserted at or before `before`, or some time later than that.
     pub(crate) fn expire(&mut self, now: Time, before: Time) {
         let (since, end) = self.mark;
+        // The sampled `end` is forgotten once the sample is old enough. A time for each number would take 64
+        // times the memory; the price is that some are remembered up to twice as long.
         if since > before {
             return;
         }
+        // Rounded down to whole words, so that expiry moves words and never shifts bits.
         let base = end / 64 * 64;
         let words = (base.saturating_sub(self.base) / 64) as usize;
         self.first = std::array::from_fn(|index| self.word(index + words));

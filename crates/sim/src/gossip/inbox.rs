@@ -44,6 +44,8 @@ impl<P, X> Inbox<P, X> {
     /// Frees the memory of messages that no longer wait.
     pub(super) fn shrink(&mut self) {
         if self.len() == 0 {
+            // A verdict for a message that waited before can still come: its token must match nothing after the
+            // slots are reused.
             let uses = self.entries.iter().map(|entry| entry.uses);
             self.uses = uses.max().unwrap_or(self.uses).max(self.uses);
             self.ids = Vec::new();
@@ -90,6 +92,7 @@ impl<P, X> Inbox<P, X> {
 
     /// Removes a waiting message.
     pub(super) fn take(&mut self, token: Token) -> Option<(DenseId, P, X)> {
+        // Truncated to the slot bits on purpose; the remaining bits are compared below.
         let index = token.0 as u16;
         let entry = self.entries.get_mut(usize::from(index))?;
         if entry.uses != token.0 >> PLACE_BITS {

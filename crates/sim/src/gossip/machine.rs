@@ -163,6 +163,8 @@ impl<P: Payload> Gossip<P> {
             .rest
             .mesh
             .or(peers.and(self.hot.taken).minus(self.rest.penalised));
+        // Each PEER_UP has woken the node to fill its mesh. With the mesh given there is nothing left to do, so
+        // the heartbeat is called off.
         let complete = self.rest.mesh.len() >= usize::from(self.rest.config.degree_low);
         let idle = self.rest.history.is_empty()
             && self.rest.ahead.is_empty()
@@ -206,11 +208,15 @@ impl<P: Payload> Machine<P> for Gossip<P> {
 
     #[inline]
     fn handle(&mut self, now: Time, input: Input<P>) {
+        // A duplicate is handled before the heartbeat interval is even looked at: it changes nothing that
+        // depends on the interval, and `beat_end` would cost another cache line.
         if let Input::Message { from, message } = &input
             && self.absorb(*from, message)
         {
             return;
         }
+        // Inputs come at any time, and heartbeats only when needed. Entering the interval here keeps `beat` and
+        // the budgets current even if no heartbeat was due for long.
         if now >= self.rest.beat_end {
             self.enter_beat(now);
         }
@@ -293,6 +299,8 @@ impl<P: Payload> Gossip<P> {
     #[inline]
     fn duplicate(&mut self, from: Peer, id: &DenseId, bytes: u64) {
         self.hot.count_duplicate(bytes);
+        // All who send a message before the verdict are accountable for it, not only the fastest. Otherwise an
+        // invalid message costs its spreaders nothing as long as somebody else was first.
         if self.hot.waiting
             && let Some(note) = self.rest.inbox.find(id)
         {
@@ -308,6 +316,8 @@ impl<P: Payload> Gossip<P> {
             // Not remembered, so that another peer can send it later.
             return self.rest.refused.add(Reject::WaitingFull);
         }
+        // Marked before validation: the copies that arrive until the verdict are duplicates and not validated
+        // again.
         if self.hot.seen.insert(now, id) == Mark::Beyond {
             return self.misbehaves(from, Reject::Beyond);
         }
@@ -335,6 +345,7 @@ impl<P: Payload> Gossip<P> {
             self.rest.inbox.len(),
             usize::from(self.rest.config.waiting_max),
         );
+        // With half of the slots free nobody is crowded out, and counting a share scans all notes.
         if waiting < max / 2 {
             return false;
         }
@@ -362,9 +373,14 @@ impl<P: Payload> Gossip<P> {
         };
         self.hot.waiting = self.rest.inbox.len() > 0;
         match verdict {
+            // The note collected peers that sent a copy or declined one while the message waited; they are
+            // spared another copy.
             Verdict::Accept => self.accept(id, payload, note.has),
+            // Neither forwarded nor held against the senders; it stays marked as seen, so copies are not
+            // validated again.
             Verdict::Ignore => {}
             Verdict::Reject => {
+                // Senders that have left meanwhile have no state to penalise.
                 for peer in note.senders.and(self.rest.up).iter() {
                     self.misbehaves(peer, Reject::Invalid);
                 }
@@ -439,6 +455,8 @@ impl<P: Payload> Gossip<P> {
     fn enter_beat(&mut self, now: Time) {
         let interval = u128::from(self.rest.config.heartbeat_ns);
         let phase = u128::from(self.rest.phase_ns);
+        // Wide integers, because a time near the maximum plus the phase would overflow; a time after the last
+        // interval saturates to "never".
         let beat = (u128::from(now.as_nanos()) + phase) / interval;
         let end = (beat + 1) * interval - phase;
         self.rest.beat = u32::try_from(beat).unwrap_or(u32::MAX);

@@ -70,6 +70,7 @@ impl PeerSet {
     fn nth(self, rank: usize) -> Self {
         let mut rest = self.0;
         for _ in 0..rank {
+            // Clears the lowest bit; after `rank` rounds, the lowest one left is the peer sought.
             rest &= rest.wrapping_sub(1);
         }
         Self(rest & rest.wrapping_neg())
@@ -162,6 +163,7 @@ impl Iterator for PeersIter<'_> {
             Rest::Set { turned, first } => {
                 let bit = turned.trailing_zeros();
                 *turned &= *turned - 1;
+                // Undoes the rotation: `bit + first` is below 2 * 128.
                 Some(Peer(u64::from(bit + u32::from(*first)) % PEERS_MAX as u64))
             }
             Rest::List(list) => {
@@ -195,6 +197,7 @@ impl Draw {
 
     /// A random number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
+        // The high half of the product: without division, and with a bias of at most `bound` / 2^64.
         let wide = u128::from(self.next()) * bound as u128;
         (wide >> 64) as usize
     }
@@ -204,6 +207,7 @@ impl Draw {
     pub(super) fn turn(&mut self, set: PeerSet) -> Peers {
         Peers::Set {
             set,
+            // The top 7 bits: a number below 128 = `PEERS_MAX`.
             first: (self.next() >> 57) as u8,
         }
     }

@@ -143,6 +143,7 @@ impl<P: Payload> Plain<P> {
         };
         let (id, payload, relay) = match message {
             Message::Data { id, payload } => (id, payload, false),
+            // With direct sending a relay request is misbehaviour: no node forwards there.
             Message::Relay { id, payload } if in_grid => (id, payload, true),
             _ => return self.report(from, Reject::Unexpected),
         };
@@ -162,10 +163,13 @@ impl<P: Payload> Plain<P> {
             return;
         };
         if let Way::Grid(links) = &self.way {
+            // A copy that came along the row has reached the whole row already, so only the column lacks it,
+            // and the other way round.
             let across = match links.row.binary_search(&arrival.from) {
                 Ok(_) => links.column.clone(),
                 Err(_) => links.row.clone(),
             };
+            // Data rather than Relay, which ends the spread after two hops.
             let message = Message::Data {
                 id: arrival.id,
                 payload: arrival.payload,
@@ -186,6 +190,7 @@ impl<P: Payload> Plain<P> {
             }
             return None;
         }
+        // Checked before the message is marked as seen, so that a later copy still has a chance.
         if self.inbox.len() >= usize::from(self.config.waiting_max) {
             self.refused.add(Reject::WaitingFull);
             return None;
@@ -263,6 +268,7 @@ impl<P: Payload> Plain<P> {
     }
 
     fn remember(&mut self, now: Time, id: DenseId) -> Mark {
+        // There are no heartbeats here, so old identities are dropped on insertion, once per `seen_ttl_ns`.
         if now >= self.forget_at {
             let before = now.saturating_sub_ns(self.config.seen_ttl_ns);
             self.seen.expire(now, before);

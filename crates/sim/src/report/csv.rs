@@ -79,6 +79,7 @@ pub fn cdf(outcome: &Outcome) -> String {
     let all = outcome.delays_ns.len();
     let mut text = "delay_ns,delivered,of\n".to_owned();
     for (i, delay) in delays.iter().enumerate() {
+        // Equal delays share one line, with the count after the last of them.
         if delays.get(i + 1) != Some(delay) {
             let _ = writeln!(text, "{delay},{},{all}", i + 1);
         }

@@ -138,6 +138,7 @@ impl Frame {
             let part_ns = left_ns.min(end - at_ns);
             parts.push((phase, part_ns));
             left_ns -= part_ns;
+            // The bin may go on into the next slot, whose phases are the same.
             at_ns = (at_ns + part_ns) % self.period_ns;
         }
         parts
@@ -155,6 +156,7 @@ impl Frame {
 /// Load per node and second, from the total of `nodes` nodes over some time.
 fn each(load: Load, nodes: u32, ns: u64) -> Rates {
     let second = |amount: u64| {
+        // Wide, because bits times nanoseconds per second exceed 64 bits from 2.3 GB on.
         let all = u128::from(ns.max(1)) * u128::from(nodes.max(1));
         (u128::from(amount) * 1_000_000_000 / all) as u64
     };

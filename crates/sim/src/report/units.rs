@@ -6,6 +6,7 @@ pub fn ms(ns: u64) -> f64 {
 }
 
 fn ns(ms: f64) -> u64 {
+    // Rounded rather than cut off: times without an exact form in milliseconds could lose a nanosecond when read.
     (ms * 1e6).round() as u64
 }
 

@@ -33,6 +33,7 @@ macro_rules! within {
 
 pub(super) fn check(scenario: &Scenario) -> Checked {
     range("schema", scenario.schema, SCHEMA, SCHEMA)?;
+    // The name is also that of the file.
     let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let name = &scenario.name;
     if name.is_empty() || name.len() > 64 || !name.chars().all(letter) {
@@ -94,6 +95,7 @@ fn sim(scenario: &Scenario) -> Checked {
 }
 
 fn graph(scenario: &Scenario) -> Checked {
+    // `max(2)` below keeps the interval non-empty for the smallest network, whose nodes have one neighbour each.
     let most = u64::from(scenario.sim.nodes).saturating_sub(1).min(1000);
     match &scenario.graph {
         Graph::Permutations { degree } => {
@@ -161,6 +163,7 @@ fn link(scenario: &Scenario) -> Checked {
 fn speeds(scenario: &Scenario) -> Checked {
     let table = scenario.compute.factor_pct;
     for class in &scenario.class {
+        // The same division as when nodes are built, so that what is checked is the factor that is used.
         let own = u64::from(class.cpu_factor_pct) * u64::from(table) / 100;
         let free = |key: &str, value| {
             let why = format!(
@@ -169,6 +172,8 @@ fn speeds(scenario: &Scenario) -> Checked {
             );
             invalid(key, value, why)
         };
+        // A factor of 0 is allowed if written as such: it says that computing is free. Only rounding must not
+        // say so.
         if table > 0 && own == 0 {
             return Err(free("compute.factor_pct", table));
         }
@@ -323,6 +328,7 @@ fn horn(horn: &Horn) -> Checked {
         ("vote", horn.vote_dissemination),
         ("aggregate", horn.aggregate_dissemination),
     ];
+    // Pieces are for topics of all nodes; votes and aggregates go to some.
     let coded = ways.iter().find(|(_, way)| *way == Way::Coded);
     if let Some((topic, way)) = coded {
         let key = format!("protocol.{topic}_dissemination");
@@ -371,6 +377,7 @@ fn expectations(scenario: &Scenario) -> Checked {
     ];
     for (key, value, max) in shares {
         if let Some(value) = value
+            // Written as a range so that NaN is rejected; both comparisons with it are false.
             && !(0.0..=max).contains(&value)
         {
             return Err(invalid(key, value, format!("allowed 0 to {max}")));
@@ -392,6 +399,7 @@ fn sweep(scenario: &Scenario) -> Checked {
             let why = "a path outside sweep and seeds, with at least one value";
             return Err(invalid("sweep", path, why));
         }
+        // Saturating, as the product of a few long lists exceeds 64 bits and would wrap to a small number.
         points = points.saturating_mul(values.len() as u64);
     }
     range("points of the sweep", points, 1, POINTS_MAX)

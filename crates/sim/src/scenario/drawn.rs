@@ -63,6 +63,7 @@ pub(crate) struct DrawnNetwork {
 impl Class {
     /// A percentage of the bandwidth of its nodes, at least one bit per second.
     pub(crate) fn rate(&self, percent: u64) -> Rate {
+        // 10^6 bits in a megabit, over 100 per cent.
         let scaled = |mbps: u64| (mbps * 10_000).saturating_mul(percent).max(1);
         Rate {
             up_bps: scaled(self.up_mbps),
@@ -106,6 +107,7 @@ impl Fault {
 
 /// Nodes in a random order. Adding a node shifts the others but does not reorder them.
 pub(crate) fn ordered(nodes: impl Iterator<Item = u32>, key: [u64; 3]) -> Vec<u32> {
+    // Each node is keyed by itself, not by a position in a shuffle, or one more node would change the order of all.
     let keyed = |node: u32| (mix([key[0], key[1], key[2], node.into()]), node);
     let mut order: Vec<(u64, u32)> = nodes.map(keyed).collect();
     order.sort_unstable();

@@ -26,6 +26,7 @@ pub fn parse_override(text: &str) -> Result<Override, ScenarioError> {
     }
     let parsed = toml::from_str::<Table>(&format!("v = {value}"));
     let value = match parsed {
+        // A value with a line break could define further keys; it is then taken as a word.
         Ok(mut table) if table.len() == 1 => table.remove("v"),
         _ => None,
     };
@@ -56,6 +57,8 @@ pub(super) fn apply(table: &mut Table, change: &Override) -> Result<(), Scenario
         place = match entry {
             Value::Table(table) => table,
             Value::Array(items) => {
+                // After an array, the next part of the path is not a key but the name or index of a table in
+                // it.
                 let name = rest.next().unwrap_or(last);
                 let found = find(items, name);
                 found.ok_or_else(|| unknown(change, format!("no {key} {name:?}")))?

@@ -3,6 +3,7 @@
 use crate::{Bitfield, DecodeError};
 
 /// Number of bits that [`BitReader::peek`] guarantees, and the maximum for one read.
+// The 64 bits of a load, less up to 7 of its first byte that were read before.
 pub(super) const PEEK_BITS: u32 = 57;
 
 /// Appends bits to a byte vector.
@@ -36,6 +37,7 @@ impl BitWriter {
             count <= 32 && value >> count == 0,
             "{value} in {count} bits"
         );
+        // Fewer than 32 bits are pending here, so 32 more fit.
         self.pending |= value << self.pending_bits;
         self.pending_bits += count;
         if self.pending_bits >= 32 {
@@ -50,6 +52,7 @@ impl BitWriter {
     pub(super) fn put_bitfield(&mut self, bits: &Bitfield) {
         let mut left = bits.len();
         for &word in bits.words() {
+            // Halves beyond the length are written with no bits; they are zero, like all padding.
             for half in [word & 0xffff_ffff, word >> 32] {
                 let count = left.min(32);
                 self.put(half, count as u32);
@@ -159,6 +162,7 @@ impl<'a> BitReader<'a> {
         let mut words = Vec::with_capacity(len.div_ceil(64));
         let mut left = len;
         while left > 0 {
+            // In halves, because one read gives at most 57 bits.
             let low = left.min(32);
             let high = (left - low).min(32);
             words.push(self.read(low as u32)? | self.read(high as u32)? << 32);

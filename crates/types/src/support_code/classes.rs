@@ -84,6 +84,7 @@ impl Class {
             .iter()
             .map(|&positions| {
                 let (first, shift) = (at / 64, at % 64);
+                // Two shifts, because a shift by 64 is undefined.
                 let bits = word(first) >> shift | (word(first + 1) << (63 - shift) << 1);
                 at += positions.count_ones() as usize;
                 expand(bits, positions) ^ (flip & positions)
@@ -133,6 +134,7 @@ fn expand(bits: u64, mask: u64) -> u64 {
     if mask == u64::MAX {
         return bits;
     }
+    // The mask is not full here, so the shift is below 64.
     let used = bits & ((1 << mask.count_ones()) - 1);
     if used == 0 {
         return 0;

@@ -91,8 +91,10 @@ impl<'a> SupportCode<'a> {
             self.multiplicity_max
         );
         let planes_count = support.planes_count();
+        // Shorter, not as short: on a tie only the raw form is legal, or a support would have two codes.
         let (tag, mode, body) = match self.encode_short(support) {
             Some((tag, body)) if body.len() < self.raw_bytes(planes_count) => {
+                // Only classes depend on the reference, so all other forms have mode 0.
                 let uses_reference = matches!(self.coding, Coding::Rice | Coding::Range);
                 let mode = if uses_reference {
                     self.reference.mode()
@@ -137,11 +139,13 @@ impl<'a> SupportCode<'a> {
     pub fn decode_prefix(&self, reader: &mut Reader<'_>) -> Result<Support, DecodeError> {
         let (tag, info) = (reader.u8()?, reader.u8()?);
         let planes_count = usize::from(info >> 4);
+        // Before the body, whose length is bounded by what the head says.
         self.check_info(tag, info)?;
         let (support, body) = match (tag, self.coding) {
             (TAG_RICE, Coding::Rice) => (self.decode_rice(reader, planes_count)?, &[][..]),
             _ => self.decode_long(reader, tag, planes_count)?,
         };
+        // The planes allow 2^p - 1, which may be above a bound that is no such number.
         let value = support.max_multiplicity();
         if value > self.multiplicity_max {
             return Err(DecodeError::OutOfRange {
@@ -163,10 +167,12 @@ impl<'a> SupportCode<'a> {
         reader: &mut Reader<'_>,
         planes_count: usize,
     ) -> Result<Support, DecodeError> {
+        // Without positions the raw body is empty, and nothing is shorter.
         let Some(body_max) = self.raw_bytes(planes_count).checked_sub(1) else {
             return Err(not_canonical("coding that is not shorter than raw"));
         };
         let rest = reader.rest();
+        // A body that goes on to where the raw one would end is not canonical, so no more is read.
         let mut source = rice::RiceSource::new(&rest[..rest.len().min(body_max)]);
         let support = planes::read(planes_count, self, &mut source)?;
         reader.bytes(source.finish()?)?;
@@ -292,6 +298,7 @@ impl<'a> SupportCode<'a> {
     fn majorities(&self, plane: &Bitfield, below: &Bitfield) -> Bitfield {
         let mut majorities = Bitfield::new(self.cells_count());
         for (cell, range) in self.cells.ranges().enumerate() {
+            // A tie leaves the flag unset. Both sides derive the flags, so the rule must leave no choice.
             if 2 * plane.count_range(range.clone()) > below.count_range(range) {
                 majorities.set(cell);
             }
@@ -374,6 +381,7 @@ pub(crate) fn decode_prefix(
     multiplicity_max: u8,
     reference: Option<&Bitfield>,
 ) -> Result<Support, DecodeError> {
+    // Any other tag is read as raw and rejected there.
     let coding = match reader.rest().first() {
         Some(&TAG_RICE) => Coding::Rice,
         _ => Coding::Raw,

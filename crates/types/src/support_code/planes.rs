@@ -80,7 +80,9 @@ pub(super) fn read(
         let mut plane = Bitfield::new(n);
         source.class(len)?.scatter(&below, &mut plane);
         plane.toggle(&code.fill(&majorities));
+        // Filling a cell also sets its positions outside of `below`.
         plane.intersect_with(&below);
+        // Other flags would describe the same plane by other deviations.
         if code.majorities(&plane, &below) != majorities {
             return Err(DecodeError::NotCanonical {
                 what: "majority bits of a support code",
@@ -89,6 +91,7 @@ pub(super) fn read(
         increment(&mut planes, &plane);
         below = plane;
     }
+    // Fails if the top plane is empty: the support then has a code with fewer planes.
     Support::from_planes(planes).ok_or(DecodeError::NotCanonical {
         what: "number of planes of a support code",
     })

@@ -23,9 +23,11 @@ struct Model {
 impl Model {
     /// The part of `range` assigned to a one: not empty, and not all.
     fn share(&self, range: u32) -> u32 {
+        // Numerator and denominator are multiplied by five to stay in integers.
         let (ones, seen) = (u64::from(self.ones), u64::from(self.seen));
         let probability = ((5 * ones + 2) << PROBABILITY_BITS) / (5 * seen + 4);
         let probability = probability.clamp(1, (1 << PROBABILITY_BITS) - 1) as u32;
+        // The range is at least 2^24 here, so the share is at least 2^8, and it is below the range.
         (range >> PROBABILITY_BITS) * probability
     }
 
@@ -88,6 +90,7 @@ impl RangeSink {
     fn advance(&mut self, by: u32) {
         let (low, carry) = self.low.overflowing_add(by);
         self.low = low;
+        // A carry never leaves the first byte: all intervals lie in the first one, which ends below 2^32.
         if carry {
             for byte in self.bytes.iter_mut().rev() {
                 *byte = byte.wrapping_add(1);
@@ -148,6 +151,7 @@ impl<'a> RangeSource<'a> {
     }
 
     fn take(&mut self, share: u32) -> bool {
+        // `offset` is the code relative to the low end of the range, where the ones are.
         let bit = self.offset < share;
         if bit {
             self.range = share;

@@ -36,6 +36,7 @@ pub(super) fn snappy(bits: &Bitfield) -> Option<Vec<u8>> {
 /// Decodes a plane of `n` bits from a raw Snappy block, after checking its announced length.
 pub(super) fn unsnappy(body: &[u8], n: usize) -> Result<Bitfield, DecodeError> {
     let what = "Snappy block of a support code";
+    // Checked first, because decompression allocates as much as the block announces.
     let len = snap::raw::decompress_len(body).map_err(|_| not_canonical(what))?;
     let expected = n.div_ceil(8);
     if len != expected {

@@ -14,6 +14,7 @@ use crate::{Bitfield, DecodeError};
 fn parameter(len: usize, minority: usize) -> u32 {
     let (len, minority) = (len as u64, minority as u64);
     let t = 31_536 * (2 * len - minority) / (131_072 * minority);
+    // Is 0 for t = 0 and 1 + ⌊log2 t⌋ for all others.
     u64::BITS - t.leading_zeros()
 }
 
@@ -59,6 +60,8 @@ fn gaps_are_shorter(class: &Class) -> bool {
         return head_bits < class.len();
     }
     let k = parameter(class.len(), class.minority_count);
+    // More than 38.8 % of the symbols are the rarer one: such a class always has the plain form, without a
+    // comparison.
     if k == 0 {
         return false;
     }
@@ -114,6 +117,7 @@ impl RiceSink {
         let count = class.minority_count;
         let digits = digits(count);
         self.bits.put(u64::from(digits), head.bits);
+        // The first digit is always one, so it is not sent.
         if let Some(rest) = digits.checked_sub(1) {
             self.bits.put((count ^ (1 << rest)) as u64, rest);
         }
@@ -124,6 +128,7 @@ impl RiceSink {
         for_each_gap(&class.minority, |gap| {
             let quotient = (gap >> k) as u32;
             let low = gap & ((1 << k) - 1);
+            // Zeros, one and low bits in a single write, which takes up to 32 bits.
             if quotient + 1 + k <= 32 {
                 self.bits.put((1 | low << 1) << quotient, quotient + 1 + k);
             } else {
@@ -158,6 +163,8 @@ impl Sink for RiceSink {
         };
         let head = Head::new(class.len());
         if let Some(k) = k {
+            // The head has the same length in both forms, so only what follows is compared. A tie goes to the
+            // plain symbols.
             let start = self.bits.len_bits() + head.bits as usize;
             self.count(class, head);
             self.gaps(class, k);
@@ -224,9 +231,12 @@ impl<'a> RiceSource<'a> {
     fn long_gap(&mut self, k: u32, max: u64) -> Result<u64, DecodeError> {
         let mut quotient = 0;
         loop {
+            // At most 56 at a time, one less than the window holds. A run of exactly 56 goes round once more
+            // with none.
             let zeros = u64::from(self.bits.peek().trailing_zeros().min(PEEK_BITS - 1));
             self.bits.skip(zeros as usize)?;
             quotient += zeros;
+            // Checked on the way, so that no run of zeros makes the shift below overflow.
             if quotient > max >> k {
                 return Err(too_far(quotient << k, max));
             }
@@ -277,6 +287,7 @@ impl<'a> RiceSource<'a> {
                 used += bits;
                 left -= 1;
             }
+            // Padding behind the end may have passed for low bits; `skip` fails then.
             if used > 0 {
                 self.bits.skip(used as usize)?;
                 continue;
@@ -302,6 +313,7 @@ impl Source for RiceSource<'_> {
         let start = self.bits.at_bits() + Head::new(len).bits as usize;
         let Some(count) = self.count(len)? else {
             let class = Class::from_symbols(self.bits.read_bitfield(len)?);
+            // The sender has no choice of form, or a class would have two codes.
             if gaps_are_shorter(&class) {
                 return Err(not_shortest());
             }

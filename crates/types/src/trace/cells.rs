@@ -42,6 +42,7 @@ impl CellCounts {
     }
 
     fn count(&mut self, cell: Cell) -> Option<&mut Counts> {
+        // A cell beyond its committee would be counted as one of the next.
         if !self.layout.has_cell(cell) {
             return None;
         }
@@ -97,6 +98,7 @@ impl CellCounts {
             // At most 100, so it fits.
             (u64::from(votes.min(len)) * 100 / u64::from(len)) as u8
         };
+        // A vote of a later stage counts in the earlier ones, even if those were never reported.
         let aggregated = counts.aggregated.max(counts.collected);
         let seen = counts.seen.max(aggregated);
         [seen, aggregated, counts.collected].map(share)

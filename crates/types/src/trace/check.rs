@@ -56,6 +56,7 @@ impl Event {
                         format!("{cells} cells long, as `seen`")
                     })?;
                 }
+                // In 64 bits, as `from` may be the largest number of 32.
                 let end = u64::from(*from) + cells as u64;
                 must(end <= u64::from(CELLS_MAX), "from", end, || {
                     format!("at most {CELLS_MAX} with its cells")

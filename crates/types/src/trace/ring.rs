@@ -75,6 +75,7 @@ impl Half {
     fn push(&mut self, line: Line, lines_max: usize, bytes_max: usize) {
         self.bytes += line.json.len();
         self.lines.push_back(line);
+        // A line that alone exceeds the bytes evicts even itself.
         while self.lines.len() > lines_max || self.bytes > bytes_max {
             let Some(oldest) = self.lines.pop_front() else {
                 break;
@@ -164,11 +165,13 @@ impl Lines {
             .take(lines_max)
             .cloned()
             .collect();
+        // A full batch ends with its last line, as more may follow. Otherwise the reader is up to date.
         let end = match lines.last() {
             Some(last) if lines.len() == lines_max => last.position,
             _ => self.newest,
         };
         Batch {
+            // Positions have no gaps: what is missing in between is gone.
             dropped: end - position - lines.len() as u64,
             dropped_low: self.low.gone > position,
             position: end,
@@ -259,6 +262,7 @@ impl Ring {
         let high = high.newest(self.lines.limits.snapshot_high_max);
         lines.extend(merge(high, low.lines.iter()).cloned());
         lines.sort_by_key(|line| line.position);
+        // The genesis record and the cells may still be among the lines of their rate.
         lines.dedup_by_key(|line| line.position);
         Batch {
             dropped: self.newest() - lines.len() as u64,

@@ -12,12 +12,14 @@ const REFUSAL_BEATS: u32 = 3;
 
 impl<P: Payload> Gossip<P> {
     pub(super) fn heartbeat(&mut self, now: Time) {
+        // Forgiveness first, so that a peer whose penalty ends now can be grafted at once below.
         for peer in self.rest.penalised.iter() {
             self.judge(peer);
         }
         self.expire_ahead(now);
         self.repair_mesh(now);
         self.announce();
+        // The current interval counts as one of `history_beats`.
         let oldest = (self.rest.beat + 1).saturating_sub(self.rest.config.history_beats.into());
         self.rest.history.expire(oldest);
         if self.rest.history.is_empty() && self.rest.ahead.is_empty() {
@@ -43,6 +45,8 @@ impl<P: Payload> Gossip<P> {
                     broken = broken.or(PeerSet::one(peer));
                 }
             }
+            // A record with an open request outlives the others, or the peer could not be blamed for a broken
+            // promise.
             if ahead.asked.is_none() && ahead.beat + REFUSAL_BEATS <= self.rest.beat {
                 ended.push((*id, ahead.owner));
             }
@@ -57,12 +61,16 @@ impl<P: Payload> Gossip<P> {
     }
 
     fn repair_mesh(&mut self, now: Time) {
+        // Penalised peers leave before degrees are compared, so that their slots are filled in the same
+        // heartbeat.
         for peer in self.rest.mesh.and(self.rest.penalised).iter() {
             self.prune_peer(now, peer);
         }
         let degree = usize::from(self.rest.config.degree);
         if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             let candidates = self.graftable();
+            // Peers in back-off are left out: they would answer an early GRAFT with a penalty and a longer
+            // back-off.
             let ready = candidates.iter().filter(|peer| self.backoff(*peer) <= now);
             let ready = ready.fold(PeerSet::EMPTY, |set, peer| set.or(PeerSet::one(peer)));
             let grafted = self.rest.draw.pick(ready, degree - self.rest.mesh.len());
@@ -100,6 +108,7 @@ impl<P: Payload> Gossip<P> {
             .beat
             .saturating_sub(self.rest.config.gossip_beats.into());
         let max = usize::from(self.rest.config.ids_max);
+        // `announce` opens the messages for requests even if none is recent enough to be announced.
         if let Some(ids) = Ids::new(self.rest.history.announce(oldest, max)) {
             let count = usize::from(self.rest.config.degree_lazy).max(lazy.len().div_ceil(4));
             let to = self.rest.draw.pick(lazy, count);
@@ -117,6 +126,8 @@ impl<P: Payload> Gossip<P> {
             // No peer can be grafted before the first back-off ends.
             let ends = self.graftable().iter().map(|peer| self.backoff(peer));
             let end = ends.min().unwrap_or(Time::MAX);
+            // Peers past their back-off were grafted above, so the end lies ahead. The bound excludes a
+            // deadline that would be due again at once, forever.
             self.hot.due = end.max(now.saturating_add_ns(1));
         }
     }

@@ -20,6 +20,8 @@ impl<P: Payload> Gossip<P> {
         }
         let ids = ids.as_slice();
         let left = config.announced_beat_max - budget.announced;
+        // Of a list above the bound, the first part is still requested: a slightly generous honest peer is
+        // penalised, but its messages arrive.
         let ids = match ids.get(..left as usize) {
             Some(first) if first.len() < ids.len() => {
                 budget.announced = config.announced_beat_max;
@@ -36,6 +38,8 @@ impl<P: Payload> Gossip<P> {
         for &id in ids {
             let ask = |ahead: &mut Ahead| {
                 let free = ahead.asked.is_none();
+                // One request at a time: another peer is asked only if this one breaks its promise. Asking all
+                // who announce would fetch the message several times.
                 if free {
                     ahead.asked = Some((from, until));
                 }
@@ -59,6 +63,8 @@ impl<P: Payload> Gossip<P> {
         change: impl FnOnce(&mut Ahead) -> bool,
     ) -> bool {
         let beat = self.rest.beat;
+        // The peer that causes the record pays for it. A record that others caused costs nobody more, since
+        // `has` is a bit per peer.
         if !self.rest.ahead.contains_key(&id) {
             let share = &mut state_of(&mut self.rest.peers, from).ahead;
             if *share >= self.rest.config.ahead_peer_max {
@@ -87,6 +93,7 @@ impl<P: Payload> Gossip<P> {
             return PeerSet::EMPTY;
         };
         self.release(ahead.owner);
+        // Only the peer that was asked has kept a promise; a copy from another peer proves nothing about it.
         if ahead.asked.is_some_and(|(asked, _)| asked == from) {
             state_of(&mut self.rest.peers, from).kept = now;
         }
@@ -110,16 +117,21 @@ impl<P: Payload> Gossip<P> {
                 return self.misbehaves(from, Reject::RequestFlood);
             }
             // A request for an unknown message costs as much as one that is answered.
+            // Counted before the look-up, or unknown identities would be probed for free.
             budget.answers += 1;
             let Some((payload, served)) = self.rest.history.find(id) else {
                 continue;
             };
+            // A peer that has had the answer needs no second one. Without this check, a request of a few bytes could
+            // draw the same large message in every heartbeat.
             if !served.and(one).is_empty() {
                 self.misbehaves(from, Reject::RequestReplay);
                 continue;
             }
             let answered = u64::from(budget.answer_bytes);
             let bytes = answered.saturating_add(payload.wire_bytes());
+            // The first answer of a heartbeat is sent whatever its size, or a message above the bound could
+            // never be fetched.
             if answered > 0 && bytes > self.rest.config.answer_bytes_beat_max {
                 self.rest.refused.add(Reject::AnswersFull);
                 continue;
@@ -143,6 +155,8 @@ impl<P: Payload> Gossip<P> {
     pub(super) fn refused_ahead(&mut self, from: Peer, ids: &Ids) {
         let one = PeerSet::one(from);
         for &id in ids.as_slice() {
+            // Only unknown messages are bounded: for those, state is kept. The other two cases store nothing
+            // new.
             if !self.hot.seen.contains(&id) {
                 let budget = state_of(&mut self.rest.peers, from).budget(self.rest.beat);
                 if budget.refused >= self.rest.config.refused_beat_max {
@@ -163,6 +177,7 @@ impl<P: Payload> Gossip<P> {
         if self.rest.mesh.contains(from) {
             return;
         }
+        // An early GRAFT also renews the back-off, by the PRUNE below, so insisting does not shorten the wait.
         let early = self.backoff(from) > now;
         if early {
             self.misbehaves(from, Reject::GraftFlood);
@@ -176,6 +191,7 @@ impl<P: Payload> Gossip<P> {
 
     /// PRUNE: removes the peer from the mesh.
     pub(super) fn prune(&mut self, now: Time, from: Peer) {
+        // Obeyed from any peer, in the mesh or not: the sender will take no GRAFT before its own back-off ends.
         self.back_off(now, from);
         if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             self.wake();
@@ -185,6 +201,8 @@ impl<P: Payload> Gossip<P> {
     /// Removes a peer from the mesh and notifies it, at most once per heartbeat.
     pub(super) fn prune_peer(&mut self, now: Time, peer: Peer) {
         self.back_off(now, peer);
+        // The back-off is renewed each time, but answering each GRAFT of a flood with a PRUNE would let a peer
+        // fill the queue to it.
         let pruned = &mut state_of(&mut self.rest.peers, peer)
             .budget(self.rest.beat)
             .pruned;

@@ -52,6 +52,8 @@ impl<P: Payload> History<P> {
     pub(super) fn push(&mut self, id: DenseId, payload: P, beat: u32, config: &Config) {
         self.bytes = self.bytes.saturating_add(payload.wire_bytes());
         self.entries.push_back(Entry { id, beat, payload });
+        // `len() > 1` keeps the newest message even if it alone exceeds the bound; otherwise it could never be
+        // requested.
         while self.entries.len() > config.history_max as usize
             || self.bytes > config.history_bytes_max && self.entries.len() > 1
         {
@@ -86,6 +88,8 @@ impl<P: Payload> History<P> {
     /// Returns the newest identities of the intervals from `oldest` on, at most `max`, and makes every
     /// message available for requests.
     pub(super) fn announce(&mut self, oldest: u32, max: usize) -> Vec<DenseId> {
+        // Only what was announced can be requested, so the index stays valid from one announcement to the next,
+        // however many messages arrive in between.
         self.open = self.first + self.entries.len() as u64;
         let recent = self.entries.iter().rev().take(max);
         let count = recent.take_while(|entry| entry.beat >= oldest).count();
@@ -95,12 +99,16 @@ impl<P: Payload> History<P> {
 
     /// The message with that identity, if it can be requested, and the peers that were sent it on request.
     pub(super) fn find(&mut self, id: &DenseId) -> Option<(&P, PeerSet)> {
+        // Dropping entries leaves the index valid, because it holds numbers rather than positions; only an
+        // announcement outdates it.
         if self.indexed != self.open {
             self.renew_index();
         }
         let at = self.index.binary_search_by_key(id, |(id, _)| *id).ok()?;
         // For an entry dropped since, the result is far above all others.
         let position = self.index[at].1.wrapping_sub(self.first as u32);
+        // The low 32 bits suffice: there are at most 2^20 entries (`history_max`), so the difference of live
+        // numbers is far below 2^32.
         let entry = self.entries.get(position as usize)?;
         let served = self.served.get(id).copied().unwrap_or(PeerSet::EMPTY);
         Some((&entry.payload, served))

@@ -55,6 +55,7 @@ const _: () = assert!(
 impl PeerState {
     /// The usage in the heartbeat interval `beat`.
     pub(super) fn budget(&mut self, beat: u32) -> &mut Budget {
+        // Reset when next used, so that no heartbeat is needed for it.
         if self.budget.beat != beat {
             self.budget = Budget {
                 beat,
@@ -67,6 +68,8 @@ impl PeerState {
     /// Forgives what is due and returns the remaining penalty.
     fn forgive(&mut self, beat: u32) -> u16 {
         let points = beat.saturating_sub(self.forgiven) / FORGIVE_BEATS;
+        // Advanced by whole points only, so that the remainder counts towards the next one, however often this
+        // is called.
         self.forgiven += points * FORGIVE_BEATS;
         self.penalty = self
             .penalty
@@ -79,6 +82,7 @@ impl PeerState {
 pub(super) fn state_of(peers: &mut Vec<PeerState>, peer: Peer) -> &mut PeerState {
     let slot = peer.0 as usize;
     if slot >= peers.len() {
+        // Exactly as long as needed: doubling would waste memory at each node of a large run.
         peers.reserve_exact(slot + 1 - peers.len());
         peers.resize_with(slot + 1, PeerState::default);
     }
@@ -135,6 +139,7 @@ impl<P: Payload> Gossip<P> {
             *set = set.minus(one);
         }
         self.rest.history.forget(one);
+        // Records that it caused go as well: their share is counted in the state that is reset below.
         self.rest.ahead.retain(|_, ahead| {
             ahead.has = ahead.has.minus(one);
             ahead.asked = ahead.asked.filter(|(asked, _)| *asked != peer);
@@ -163,6 +168,8 @@ impl<P: Payload> Gossip<P> {
             Reject::Invalid | Reject::Unexpected | Reject::Beyond
         );
         if !repeated || deliberate {
+            // Forgiveness is counted from the first offence; from an older heartbeat, an idle past would
+            // forgive this one at once.
             if state.penalty == 0 {
                 state.forgiven = beat;
             }
@@ -188,9 +195,12 @@ impl<P: Payload> Gossip<P> {
         mark(&mut self.rest.penalised, 1);
         mark(&mut self.rest.quiet, GOSSIP_PENALTY);
         mark(&mut self.rest.unserved, PUBLISH_PENALTY);
+        // Not a set of its own: it is what is connected and not taken. So `taken` alone decides about every
+        // message.
         let mut graylisted = self.rest.up.minus(self.hot.taken);
         mark(&mut graylisted, GRAYLIST_PENALTY);
         self.hot.taken = self.rest.up.minus(graylisted);
+        // A peer that behaves is forgiven at heartbeats only, so one must come.
         if penalty > 0 {
             self.wake();
         }

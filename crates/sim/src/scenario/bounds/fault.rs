@@ -43,6 +43,7 @@ pub(super) fn check(at: &str, fault: &Fault, sim: &Sim) -> Checked {
     range(&key("bytes"), fault.bytes, 0, PAYLOAD_BYTES_MAX)?;
     range(&key("delay_ms"), fault.delay_ms, 0, TIME_MS_MAX)?;
     for &node in &fault.nodes {
+        // Cannot wrap: at least two nodes, checked before.
         range(&key("nodes"), node, 0, sim.nodes - 1)?;
     }
     whose(at, fault)?;
@@ -56,6 +57,7 @@ pub(super) fn check(at: &str, fault: &Fault, sim: &Sim) -> Checked {
             | FaultKind::RankDeficientSource
     );
     let timed = fault.from_ms > 0 || fault.until_ms.is_some();
+    // The parsed table does not keep which keys were written: a value other than the default counts as given.
     let given = [
         ("factor_pct", fault.factor_pct != 100),
         ("rate", fault.rate != 0),

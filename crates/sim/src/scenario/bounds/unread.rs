@@ -89,6 +89,7 @@ fn phases(horn: &Horn) -> Checked {
 
 /// Rejects parameters that the strategy does not read.
 fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
+    // `Broadcast::default()` has an empty policy; the default of the format is "auto".
     let bare = Broadcast {
         policy: "auto".into(),
         ..Broadcast::default()

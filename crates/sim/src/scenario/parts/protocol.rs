@@ -142,6 +142,7 @@ pub struct Broadcast {
 impl Broadcast {
     /// Whether any number of the policy is overridden.
     pub(crate) fn replaces(&self) -> bool {
+        // The other fields replace numbers of the node, not of the policy.
         let numbers = [
             self.chunks,
             self.credit_milli,

@@ -66,6 +66,7 @@ impl Seeds {
 
     /// Number of seeds in the range.
     pub fn count(self) -> u64 {
+        // Parsing has checked the order of the two.
         (self.last - self.first).saturating_add(1)
     }
 }
