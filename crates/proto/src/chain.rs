@@ -355,8 +355,9 @@ impl Chain {
         if header.slot <= self.nodes[parent].header.slot {
             return Err(Reject::InvalidBlock);
         }
-        // All blocks after the base descend from it.
-        if parent < self.base_index() {
+        // All blocks after the base descend from it. A final checkpoint of an empty slot is the last block
+        // before: one of a slot up to it, even on that block, contradicts the checkpoint.
+        if parent < self.base_index() || header.slot <= self.finalised.slot {
             return Err(Reject::Conflicting);
         }
         Ok(parent)
@@ -534,7 +535,9 @@ impl Chain {
         // Parents come before their children, so one pass finds all descendants.
         for i in last + 1..self.nodes.len() {
             // `p >= last`: what forked from a block of the window is outside the final chain.
-            keep[i] = self.nodes[i].parent.is_some_and(|p| p >= last && keep[p]);
+            let node = &self.nodes[i];
+            keep[i] = node.header.slot > self.finalised.slot
+                && node.parent.is_some_and(|p| p >= last && keep[p]);
         }
         self.base = self.finalised.root;
         self.retain(&keep);

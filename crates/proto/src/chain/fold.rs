@@ -12,36 +12,49 @@
 //! A dropped branch returns if a peer builds on it and its blocks are fetched. A branch that forked before the base
 //! cannot.
 
-use super::Chain;
 use super::room::FOLDED_SLOTS;
+use super::{Chain, Node};
 use crate::wire::{Reject, Root};
 use alphorn_types::Slot;
 use std::cmp::Reverse;
 
 impl Chain {
-    /// Makes room for the sets of a block; `further` if it is not the first of its slot.
+    /// Makes room for the sets of a block; `further` if it is not the first of its slot. Drops no set unless that makes
+    /// enough room: a block that is refused must not cost others their sets.
     pub(super) fn make_room(&mut self, bytes: usize, further: bool) -> Result<(), Reject> {
-        if !self.room.fits(bytes, further) {
-            let newest = self.nodes.iter().map(|node| node.header.slot).max();
-            let newest = newest.unwrap_or_default().0;
-            // First blocks of slots fit as soon as any set is dropped.
-            let only_further = self.room.fits(bytes, false);
-            for node in &mut self.nodes {
-                let old = node.header.slot.0.saturating_add(FOLDED_SLOTS) <= newest;
-                if !old || node.bytes == 0 || (only_further && !node.further) {
-                    continue;
-                }
-                self.room.remove(node.bytes, node.further);
-                node.fold();
-                if self.room.fits(bytes, further) {
-                    break;
-                }
+        if self.room.fits(bytes, further) {
+            return Ok(());
+        }
+        let newest = self.nodes.iter().map(|node| node.header.slot).max();
+        let newest = newest.unwrap_or_default().0;
+        // First blocks of slots fit as soon as any set is dropped.
+        let only_further = self.room.fits(bytes, false);
+        let may_fold = |node: &Node| {
+            let old = node.header.slot.0.saturating_add(FOLDED_SLOTS) <= newest;
+            old && node.bytes > 0 && (node.further || !only_further)
+        };
+        let mut after = self.room;
+        let mut folded = 0;
+        for node in &self.nodes {
+            if after.fits(bytes, further) {
+                break;
             }
+            if may_fold(node) {
+                after.remove(node.bytes, node.further);
+            }
+            folded += 1;
         }
-        match self.room.fits(bytes, further) {
-            true => Ok(()),
-            false => Err(Reject::Full),
+        if !after.fits(bytes, further) {
+            return Err(Reject::Full);
         }
+        for node in self.nodes[..folded]
+            .iter_mut()
+            .filter(|node| may_fold(node))
+        {
+            node.fold();
+        }
+        self.room = after;
+        Ok(())
     }
 
     /// Drops blocks when their number has reached the bound.

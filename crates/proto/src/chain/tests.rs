@@ -124,6 +124,45 @@ fn a_link_over_a_slot_that_is_not_justified_finalises_nothing() {
     assert_eq!(delayed(13, included).finalised().slot, Slot(11));
 }
 
+/// The checkpoint of a slot without a block names the last block before it. A late block of that slot is outside the
+/// final chain, on whichever side of finality it comes.
+#[test]
+fn a_late_block_of_a_final_empty_slot_is_refused_and_dropped() {
+    let empty = 5;
+    let finish = |chain: &mut Chain, mut parent: Root| {
+        for slot in empty + 1..=empty + 2 {
+            let voted = if slot == empty + 1 {
+                slot - 2..slot
+            } else {
+                slot - 1..slot
+            };
+            let vote = |voted: u64| {
+                let vote = chain.vote(Slot(voted), &parent).unwrap();
+                entry(vote, 0, Bitfield::ones(N as usize))
+            };
+            let entries: Vec<Entry> = voted.map(vote).collect();
+            parent = grow(chain, parent, slot, &entries);
+        }
+        assert_eq!(chain.finalised().slot, Slot(empty));
+        parent
+    };
+    let mut chain = full(empty - 1);
+    let last = chain.head();
+    let head = finish(&mut chain, last);
+    assert_eq!(chain.finalised().root, last);
+    let late = header(&chain, last, empty, 0);
+    assert_eq!(chain.insert(late, &[]).unwrap_err(), Reject::Conflicting);
+    let next = grow(&mut chain, head, empty + 3, &[]);
+    assert!(chain.node(&next).is_some());
+
+    let mut chain = full(empty - 1);
+    let late = grow(&mut chain, last, empty, &[]);
+    let child = grow(&mut chain, late, empty + 1, &[]);
+    assert!(chain.node(&late).is_some() && chain.node(&child).is_some());
+    finish(&mut chain, last);
+    assert!(chain.node(&late).is_none() && chain.node(&child).is_none());
+}
+
 #[test]
 fn late_votes_can_be_included_behind_finality() {
     let mut chain = full(100);
@@ -316,7 +355,7 @@ fn wide() -> Chain {
 /// A block in the slot on genesis, with votes of all committees for genesis.
 fn heavy(chain: &mut Chain, slot: u64, body: u8) -> Result<Inserted, Reject> {
     let genesis = chain.justified().root;
-    let vote = chain.vote(Slot(0), &genesis).unwrap();
+    let vote = chain.vote(Slot(slot - 1), &genesis).unwrap();
     // Fewer than two thirds, so that nothing becomes final.
     let entries: Vec<Entry> = (0..8)
         .map(|c| entry(vote, c, bits(1 << 12, 0..2_000)))
@@ -348,6 +387,24 @@ fn hostile_blocks_fill_a_bounded_number_of_bytes() {
     // A block without entries takes no bytes, so the chain can always continue.
     let genesis = chain.justified().root;
     grow(&mut chain, genesis, 9, &[]);
+}
+
+#[test]
+fn a_block_that_finds_no_room_costs_no_sets() {
+    let block_bytes = VOTE_BYTES + 8 * (SET_BYTES + (1 << 12) / 8);
+    let mut chain = wide();
+    chain.room.max = [10 * block_bytes, 3 * block_bytes];
+    for slot in 1..8 {
+        assert!(heavy(&mut chain, slot, 0).is_ok(), "slot {slot}");
+    }
+    // Three further blocks of one slot, the last of which needs room that an old block gives.
+    for body in 0..4 {
+        assert!(heavy(&mut chain, 100, body).is_ok(), "block {body}");
+    }
+    assert_eq!(chain.room.used, [10 * block_bytes, 3 * block_bytes]);
+    // Old blocks could give more, but not of the share of further blocks.
+    assert_eq!(heavy(&mut chain, 100, 4), Err(Reject::Full));
+    assert_eq!(chain.room.used, [10 * block_bytes, 3 * block_bytes]);
 }
 
 #[test]
