@@ -726,6 +726,7 @@ fn a_file_of_tokens_is_read_as_it_is_documented() {
         format!("a {token} more"),
         format!("a {}", &token[1..]),
         format!("a {token}\na {token}x"),
+        format!("a {token}\nb {token}"),
         format!("a/b {token}"),
     ] {
         assert_eq!(names(&wrong), None, "{wrong}");

@@ -22,10 +22,11 @@ impl Tokens {
     /// Reads one line `NAME TOKEN` for each client.
     ///
     /// # Errors
-    /// If there is no client, a line is not of this form, a name is invalid or occurs twice, or a token is too short.
+    /// If there is no client, a line is not of this form, a name is invalid, a name or a token occurs twice, or a token
+    /// is too short.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut names = BTreeSet::new();
-        let mut tokens = Vec::new();
+        let mut tokens: Vec<(String, String)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             if line.trim().is_empty() {
                 continue;
@@ -43,6 +44,12 @@ impl Tokens {
             }
             if !names.insert(name) {
                 return Err(format!("line {number}: {name} twice"));
+            }
+            // Its holder would be taken for another client.
+            if tokens.iter().any(|(_, known)| known == token) {
+                return Err(format!(
+                    "line {number}: the token of {name} is another client's too"
+                ));
             }
             tokens.push((name.to_owned(), token.to_owned()));
         }

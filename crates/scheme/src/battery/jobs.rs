@@ -149,6 +149,14 @@ pub(crate) fn jobs_round_trip<F: Fixture>(fixture: &F) {
         let prefix = job.part(0..1).expect("one input is a job");
         assert_eq!(prefix.features(&world.env).inputs, 1);
         assert!(job.part(0..features.inputs as usize + 1).is_none());
+        if let Work::Combine(job) = &job {
+            // Charged by signers, and cut by parts.
+            let united = Work::Combine(CombineJob {
+                op: Op::Aggregate,
+                ..job.clone()
+            });
+            assert_eq!(united.features(&world.env).inputs as usize, job.parts.len());
+        }
         let (mut scratch, env) = (Scratch::default(), &world.env);
         let ctx = &mut Ctx::single(&mut scratch);
         let output = job

@@ -154,7 +154,7 @@ impl Task for Work {
             kind: op.kind(),
             // The binary logarithm of the size, rounded up.
             class: n.max(1).next_power_of_two().trailing_zeros() as u8,
-            inputs: u32::try_from(n).unwrap_or(u32::MAX),
+            inputs: u32::try_from(self.inputs_count()).unwrap_or(u32::MAX),
             prior_ns: cost.ns,
             memory_bytes: cost.memory_bytes,
         }
