@@ -55,6 +55,8 @@ pub(crate) struct Ticket {
     bytes: usize,
     /// Whether the outcome must be reported. False while the driver may still learn that the request was not accepted.
     armed: bool,
+    /// The outcome, once there is one.
+    result: Option<Result<Vec<Arc<[u8]>>, RequestError>>,
 }
 
 #[derive(Debug, Default)]
@@ -134,6 +136,7 @@ impl Ticket {
             id,
             bytes,
             armed: false,
+            result: None,
         })
     }
 
@@ -145,25 +148,22 @@ impl Ticket {
 
     /// Ends the request.
     pub(crate) fn finish(mut self, result: Result<Vec<Arc<[u8]>>, RequestError>) {
-        self.tell(result);
-    }
-
-    fn tell(&mut self, result: Result<Vec<Arc<[u8]>>, RequestError>) {
-        // Taken, so that the drop that follows `finish` reports nothing more.
-        if std::mem::take(&mut self.armed) {
-            self.shared.inbox.push_control(Event::Response {
-                peer: self.peer,
-                id: self.id,
-                result,
-            });
-        }
+        self.result = Some(result);
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        // The slot is free before the outcome is reported: the driver may ask again at once.
         self.shared.asking.end(self.peer, self.bytes);
-        self.tell(Err(RequestError::Disconnected));
+        if self.armed {
+            let result = self.result.take();
+            self.shared.inbox.push_control(Event::Response {
+                peer: self.peer,
+                id: self.id,
+                result: result.unwrap_or(Err(RequestError::Disconnected)),
+            });
+        }
     }
 }
 
@@ -534,7 +534,8 @@ where
     };
     drop(waiting);
     match &answer.response {
-        // 0, `CODE_END` and `CODE_BUSY` have meanings of their own.
+        Err(CODE_BUSY) => end(&mut stream, CODE_BUSY).await,
+        // 0 and `CODE_END` have meanings of their own.
         Err(code) => end(&mut stream, (*code).clamp(1, CODE_END - 1)).await,
         Ok(chunks) => {
             for chunk in chunks {

@@ -425,10 +425,11 @@ impl Sync {
         };
         match asked {
             Asked::Blocks => {
-                // The network lets a peer send up to `RANGE_MAX` chunks, more than were requested. No more are
+                // The network lets a peer send up to `RANGE_MAX` chunks, more than were requested. No more are taken or
                 // remembered than could have been an honest answer.
-                let blocks = chunks.iter().take(usize::from(BLOCKS_ASKED));
-                let brought: Vec<_> = blocks.map_while(|chunk| read(chunk)).collect();
+                let mut chunks = chunks;
+                chunks.truncate(usize::from(BLOCKS_ASKED));
+                let brought: Vec<_> = chunks.iter().map_while(|chunk| read(chunk)).collect();
                 self.again = brought.is_empty();
                 self.brought.insert(peer, brought);
                 (Answer::Blocks(chunks), None)
