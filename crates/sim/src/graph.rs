@@ -65,6 +65,7 @@ impl Graph {
         match &scenario.graph {
             Kind::Permutations { degree } => {
                 // A permutation gives a node two neighbours: its image, and the node of which it is the image.
+                check_ends(2 * u64::from(nodes) * u64::from(degree / 2))?;
                 let ends = draw::permutations(nodes, degree / 2, seed);
                 Graph::from_edges(nodes, ends)
             }
@@ -87,7 +88,8 @@ impl Graph {
     ///
     /// [`Links::of`]: crate::gossip::Links::of
     pub(crate) fn grid(nodes: u32) -> Result<Graph, GraphError> {
-        check_ends(4 * u64::from(nodes) * u64::from(nodes.isqrt()))?;
+        // A node has the others of its row and of its column, up to the square root of all in each.
+        check_ends(2 * u64::from(nodes) * u64::from(nodes.isqrt()))?;
         Graph::from_edges(nodes, draw::grid(nodes))
     }
 

@@ -42,7 +42,8 @@ impl<T> Slab<T> {
             return Some(index);
         }
         let index = u32::try_from(self.entries.len()).ok()?;
-        if index > ARG_MAX {
+        // The last number stands for a part of a message (`net::PART`).
+        if index >= ARG_MAX {
             return None;
         }
         self.entries.push(entry);

@@ -49,6 +49,8 @@ impl<S: Machine<Blob> + 'static> Adversary for Flood<S> {
 /// adversary has its own.
 #[derive(Clone, Copy, Debug)]
 struct Names {
+    /// The first number that is no payload's.
+    first: u64,
     next: u64,
     step: u64,
 }
@@ -56,16 +58,18 @@ struct Names {
 impl Names {
     fn new(parameters: &Parameters) -> Self {
         Names {
-            next: 2 * u64::from(parameters.items) + parameters.number,
+            first: 2 * u64::from(parameters.items),
+            next: parameters.number,
             step: parameters.of.max(1),
         }
     }
 
     /// Draws a new number. Numbers start over where a node takes no higher ones.
     fn draw(&mut self) -> DenseId {
-        let number = self.next;
+        let free = u64::from(DENSE_WINDOW).saturating_sub(self.first).max(1);
+        let number = self.first + self.next % free;
         self.next += self.step;
-        DenseId((number % u64::from(DENSE_WINDOW)) as u32)
+        DenseId(number as u32)
     }
 }
 

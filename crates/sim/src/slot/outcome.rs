@@ -93,6 +93,8 @@ pub enum Failure {
         cast: u64,
         /// Number of votes verified.
         verified: u64,
+        /// Number of votes that there should be.
+        expected: u64,
     },
     /// A node rejected a message that carried something new.
     Rejected {
@@ -130,9 +132,14 @@ impl fmt::Display for Failure {
                 f,
                 "the block carries {in_block} of the {in_collections} votes of collections"
             ),
-            Failure::Unverified { cast, verified } => {
-                write!(f, "{cast} votes were cast and {verified} verified")
-            }
+            Failure::Unverified {
+                cast,
+                verified,
+                expected,
+            } => write!(
+                f,
+                "of {expected} votes {cast} were cast and {verified} verified"
+            ),
             Failure::Rejected { reason, count } => {
                 write!(
                     f,
@@ -211,7 +218,11 @@ impl SlotOutcome {
             });
         }
         if cast != verified || cast != expected {
-            failures.push(Failure::Unverified { cast, verified });
+            failures.push(Failure::Unverified {
+                cast,
+                verified,
+                expected,
+            });
         }
         for (&reason, &count) in &self.rejects {
             // With several publishers of the same votes, most of what they send adds nothing to the first.

@@ -176,6 +176,7 @@ fn collectors_merge_the_proofs_of_rivals() {
     let withheld = Failure::Unverified {
         cast: 8,
         verified: 5,
+        expected: 8,
     };
     assert_eq!(outcome.failures(), [withheld], "and nothing else");
 }

@@ -26,7 +26,9 @@ pub(super) fn lone_votes(plan: Arc<Plan>, node: u32) -> impl Fn(&Work) -> Option
         let layout = &plan.config.layout;
         let all = &job.statement;
         let is_member = |position: &u32| (all.first..all.first + all.len).contains(position);
+        // A vote that nobody cast would be called invented by the checkers, and evidence needs one that was.
         let hosted = plan.voters.hosted(node).map(Validator);
+        let hosted = hosted.filter(|voter| plan.voters.has(voter.0));
         let mut positions = hosted.filter_map(|voter| plan.assignment.position(voter));
         let position = positions.find(is_member)?;
         let cell = layout.cell_of(position);

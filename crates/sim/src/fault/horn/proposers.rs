@@ -156,13 +156,20 @@ impl TwoBlocks {
     }
 
     /// The second block, if a message carries the first one, whole or as its header.
-    fn in_place_of(&self, message: &HornMessage) -> Option<&HornMessage> {
+    fn in_place_of(&self, message: &HornMessage) -> Option<HornMessage> {
         let (slot, root, second) = self.last.as_ref()?;
         let is_first = match &message.inner {
-            Inner::Whole(Message::Data {
-                payload: Item::Block(body),
-                ..
-            }) => body.root == *root,
+            // In a grid its source sends it to relay.
+            Inner::Whole(
+                Message::Data {
+                    payload: Item::Block(body),
+                    ..
+                }
+                | Message::Relay {
+                    payload: Item::Block(body),
+                    ..
+                },
+            ) => body.root == *root,
             Inner::Coded { message, .. } => match &**message {
                 alphorn_broadcast::Message::Header(announce) => {
                     let subject = &announce.header.subject;
@@ -173,7 +180,14 @@ impl TwoBlocks {
             },
             _ => false,
         };
-        is_first.then_some(second)
+        let mut second = is_first.then(|| second.clone())?;
+        if let (Inner::Whole(Message::Relay { .. }), Inner::Whole(Message::Data { id, payload })) =
+            (&message.inner, &second.inner)
+        {
+            let (id, payload) = (*id, payload.clone());
+            second.inner = Inner::Whole(Message::Relay { id, payload });
+        }
+        Some(second)
     }
 }
 
@@ -198,7 +212,7 @@ impl Wrap<HornNode> for TwoBlocks {
             let others = &self.others;
             to.iter().filter(move |peer| others.contains(peer) == other)
         };
-        send_to(to(true), second.clone(), *priority, outputs);
+        send_to(to(true), second, *priority, outputs);
         match message.item() {
             Some(_) => send_to(to(false), message.clone(), *priority, outputs),
             None => outputs.push(output),

@@ -37,17 +37,24 @@ pub(super) fn assert_harmless(run: &HornRun, what: &str) {
 
 #[test]
 fn sixteen_collections_of_one_vote_each_take_no_place_of_an_honest_one() {
-    let changes = [("protocol.slots", SLOTS), ("protocol.collectors", "32")];
-    let plan = plan(&changes, 3);
-    // The first sixteen of each committee, in the second slot.
-    let of_slot = &plan.serving(2)[2..4];
-    let first = of_slot.iter().flat_map(|servers| &servers[..16]);
-    let nodes = nodes(first.map(|server| plan.host(server.validator)).collect());
-    let fault = format!("[{{ kind = \"grief\", nodes = {nodes} }}]");
-    let run = attacked(&changes, &fault);
-    assert_harmless(&run, "one vote each");
-    let honest = slot(&changes, 3).unwrap();
-    assert!(run.slots[1].cast < honest.slots[1].cast);
+    // Where not all validators vote, the one vote is still one that was cast.
+    for participation in ["1000000", "900000"] {
+        let changes = [
+            ("protocol.slots", SLOTS),
+            ("protocol.collectors", "32"),
+            ("protocol.participation_ppm", participation),
+        ];
+        let plan = plan(&changes, 3);
+        // The first sixteen of each committee, in the second slot.
+        let of_slot = &plan.serving(2)[2..4];
+        let first = of_slot.iter().flat_map(|servers| &servers[..16]);
+        let nodes = nodes(first.map(|server| plan.host(server.validator)).collect());
+        let fault = format!("[{{ kind = \"grief\", nodes = {nodes} }}]");
+        let run = attacked(&changes, &fault);
+        assert_harmless(&run, "one vote each");
+        let honest = slot(&changes, 3).unwrap();
+        assert!(run.slots[1].cast < honest.slots[1].cast);
+    }
 }
 
 #[test]
@@ -63,27 +70,32 @@ fn two_blocks_of_a_proposer_cost_nobody_its_vote() {
     }
 }
 
-/// Messages sent directly are not forwarded. Half of the nodes get one block and half the other, and each fetches
-/// the second one when it sees votes for it.
+/// Messages sent directly or in a grid are not forwarded further. Some nodes get one block and some the other, and each
+/// fetches the second one when it sees votes for it.
 #[test]
-fn two_blocks_that_are_sent_directly_do_not_split_the_network() {
-    let changes = [
-        ("protocol.slots", SLOTS),
-        ("protocol.block_dissemination", "\"direct\""),
-    ];
-    let run = attacked(&changes, "[{ kind = \"equivocate\", nodes = [2] }]");
-    for of in &run.slots {
-        // All nodes have the block with the votes of slot 1 too, although half of them first got the other one.
-        assert_eq!(of.imported, 96, "{of:?}");
-        // The votes for the other block are lost along with it, but no others.
-        let least = if of.slot == 2 {
-            of.cast * 2 / 5
-        } else {
-            of.cast
-        };
-        assert!(of.in_chain >= least, "{of:?}");
+fn two_blocks_that_are_not_gossiped_do_not_split_the_network() {
+    for way in ["\"direct\"", "\"grid\""] {
+        let changes = [
+            ("protocol.slots", SLOTS),
+            ("protocol.block_dissemination", way),
+        ];
+        let run = attacked(&changes, "[{ kind = \"equivocate\", nodes = [2] }]");
+        let honest = slot(&changes, 3).unwrap();
+        let in_second = |run: &HornRun| run.slots[1].in_chain;
+        assert!(in_second(&run) < in_second(&honest), "{way}: there are two");
+        for of in &run.slots {
+            // All nodes have the block with the votes of slot 1 too, although half of them first got the other one.
+            assert_eq!(of.imported, 96, "{way}: {of:?}");
+            // The votes for the other block are lost along with it, but no others.
+            let least = if of.slot == 2 {
+                of.cast * 2 / 5
+            } else {
+                of.cast
+            };
+            assert!(of.in_chain >= least, "{way}: {of:?}");
+        }
+        assert_eq!(run.finalised, 3, "{way}");
     }
-    assert_eq!(run.finalised, 3);
 }
 
 #[test]
