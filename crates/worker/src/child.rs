@@ -21,7 +21,7 @@ use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use twox_hash::XxHash3_64;
 
-pub use message::{Answer, Init, JobFrame, Message};
+pub use message::{Answer, Init, JobFrame, Message, SETUP_BYTES_MAX};
 pub use pool::ChildCommand;
 pub(crate) use pool::{AtWork, ChildPool, Limits, Told};
 pub use serve::{ServeError, serve_child};

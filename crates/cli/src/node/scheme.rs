@@ -15,9 +15,10 @@ use alphorn_falcon::{Collections, Falcon, Flavour};
 use alphorn_lab::proof::{PresetName, proofs};
 use alphorn_node::safety::KeyId;
 use alphorn_proto::horn::SchemeInfo;
-use alphorn_scheme::{Env, Op, Scheme};
+use alphorn_scheme::{BRANCHES_MAX, EPOCHS_MAX, Env, Op, Scheme};
 use alphorn_types::{Layout, Validator};
 use alphorn_worker::ChildCommand;
+use alphorn_worker::child::SETUP_BYTES_MAX;
 use alphorn_xmss::{Purpose, Set, Xmss};
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
@@ -138,6 +139,24 @@ fn id(key: &[u8]) -> KeyId {
     Sha256::digest(key).into()
 }
 
+/// Checks that a process of a prove lane takes the keys and the committees of a network: otherwise it would be found
+/// out with the first job, of a node that runs.
+fn check_setup(keys_bytes: usize, validators: u32) -> Result<()> {
+    // A position of a committee is four bytes, and a table has all of them; what else there is of it fits in the page.
+    let tables = EPOCHS_MAX + BRANCHES_MAX;
+    let bytes = keys_bytes + tables * (4 * validators as usize + (4 << 10));
+    if bytes > SETUP_BYTES_MAX {
+        return Err(anyhow!(
+            "a process of the prove lane takes at most {} MiB of keys and committees, and those of {validators} \
+             validators have up to {} MiB: use --isolation thread",
+            SETUP_BYTES_MAX >> 20,
+            (bytes >> 20) + 1
+        )
+        .into());
+    }
+    Ok(())
+}
+
 /// Returns how to start the processes of prove lanes, if there are any: jobs that make proofs run there.
 fn child(
     args: &Args,
@@ -149,6 +168,7 @@ fn child(
     if !proofs || !args.lanes.has_processes() {
         return Ok(None);
     }
+    check_setup(keys.len(), network.layout()?.validators())?;
     let options = lane::options(&network.alphorn_scheme, network.alphorn_layers, kernel);
     Ok(Some(ChildCommand {
         program: std::env::current_exe()?,
@@ -368,4 +388,17 @@ fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
         marks,
         kernels: calibration::of(&alphorn_stark::KERNELS, &args.common.compute)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_no_process_takes_are_refused_before_the_start() {
+        assert!(check_setup(897 << 17, 1 << 17).is_ok());
+        let error = check_setup(897 << 20, 1 << 20).unwrap_err();
+        let text = "takes at most 256 MiB of keys and committees, and those of 1048576 validators have up to 934 MiB";
+        assert!(error.to_string().contains(text), "{error}");
+    }
 }

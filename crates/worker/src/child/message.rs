@@ -3,8 +3,8 @@
 use super::Frame;
 use alphorn_types::{DecodeError, Reader, Writer};
 
-/// Maximum size of the data that sets up an environment, in bytes.
-const SETUP_BYTES_MAX: usize = 256 << 20;
+/// Maximum size of the data that sets up the environment of a child, in bytes.
+pub const SETUP_BYTES_MAX: usize = 256 << 20;
 /// Maximum size of a task or of its result, in bytes.
 const BYTES_MAX: usize = 300 << 20;
 /// Maximum size of a reason in bytes; longer ones are truncated.
