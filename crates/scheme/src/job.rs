@@ -283,15 +283,6 @@ impl Work {
         }
     }
 
-    /// Number of inputs: what [`Task::part`](crate::Task::part) cuts and [`Task::check`](crate::Task::check) counts.
-    pub(crate) fn inputs_count(&self) -> u64 {
-        match self {
-            // The size of united lists counts their signers.
-            Work::Combine(job) => job.parts.len() as u64,
-            _ => self.size().0,
-        }
-    }
-
     /// Number of votes that the result may add to those held, and the bytes of its inputs: the
     /// value of an evidence job, and the memory it takes while it waits.
     pub fn weight(&self) -> (u32, u64) {

@@ -150,11 +150,16 @@ impl Task for Work {
         };
         let (n, m) = self.size();
         let cost = env.held.cost(op, n, m);
+        // What `part` cuts and `check` counts. The size of united lists counts their signers.
+        let inputs = match self {
+            Work::Combine(job) => job.parts.len() as u64,
+            _ => n,
+        };
         Features {
             kind: op.kind(),
             // The binary logarithm of the size, rounded up.
             class: n.max(1).next_power_of_two().trailing_zeros() as u8,
-            inputs: u32::try_from(self.inputs_count()).unwrap_or(u32::MAX),
+            inputs: u32::try_from(inputs).unwrap_or(u32::MAX),
             prior_ns: cost.ns,
             memory_bytes: cost.memory_bytes,
         }
