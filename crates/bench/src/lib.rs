@@ -1,7 +1,7 @@
 //! Headline measurements of alphorn, each with its peers in the same run.
 //!
-//! This is the library behind `alphorn bench`: a module with `Args` and `run` is one of its commands. The peers'
-//! libraries are dependencies of this crate alone. No stable interface is promised.
+//! This is the library behind `alphorn bench`: a module with `Args` and `run` is one of its commands. Outside tests
+//! no other crate depends on a library only to be compared with it. No stable interface is promised.
 #![forbid(unsafe_code)]
 // They panic when the reader is gone or the disk is full: `alphorn_lab::report` has `say` and `note`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
