@@ -53,6 +53,7 @@ async fn a_question_is_answered_with_chunks_or_a_code() {
         (5, Ok(vec![bytes(1, 2049)]), Err(RequestError::Malformed)),
         (6, Ok(vec![bytes(1, 1); 5]), Err(RequestError::Malformed)),
         (7, Ok(vec![bytes(1, 1500); 3]), Err(RequestError::Malformed)),
+        (8, Err(CODE_BUSY), Err(RequestError::Refused(CODE_BUSY))),
     ] {
         let asked = a.handle.request(b_number, "echo", bytes(id as u8, 5), id);
         assert_eq!(asked, Ok(()));
@@ -62,8 +63,8 @@ async fn a_question_is_answered_with_chunks_or_a_code() {
         assert_eq!(end(&mut a, id).await, expected, "request {id}");
     }
     let status = a.handle.status();
-    assert_eq!(status.requests, [0, 7]);
-    assert_eq!(b.handle.status().requests, [7, 0]);
+    assert_eq!(status.requests, [0, 8]);
+    assert_eq!(b.handle.status().requests, [8, 0]);
 }
 
 #[tokio::test]

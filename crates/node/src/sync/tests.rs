@@ -68,6 +68,25 @@ fn an_unknown_head_is_followed_by_a_question_for_blocks() {
     assert_eq!((answer, none), (Answer::Blocks(blocks), None));
 }
 
+#[test]
+fn more_blocks_than_were_asked_for_are_not_taken() {
+    let mut sync = Sync::default();
+    sync.peer_up(Peer(3), false);
+    let asked = sync.poll(0, HERE).unwrap();
+    let (_, more) = sync.answer(asked.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
+    let slots: Vec<u64> = (6..6 + 2 * u64::from(BLOCKS_ASKED)).collect();
+    let Answer::Blocks(taken) = answered(&mut sync, more.unwrap().id, Some(&slots)) else {
+        panic!("a range was asked for");
+    };
+    let first = slots[..usize::from(BLOCKS_ASKED)].iter();
+    assert!(
+        taken
+            .iter()
+            .map(|block| read(block).unwrap().0.0)
+            .eq(first.copied())
+    );
+}
+
 /// Where the next request starts after a response with the blocks of some slots.
 fn next_from(sync: &mut Sync, standing: Standing, slots: &[u64]) -> Slot {
     let ask = |sync: &mut Sync| {

@@ -220,3 +220,19 @@ fn send<S: Machine<Blob>>(to: &Peers, message: FloodMessage) -> Output<Flood<S>>
         priority: Priority::Own as u8,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forged_numbers_never_become_those_of_payloads() {
+        let mut names = Names {
+            first: 10,
+            next: u64::from(DENSE_WINDOW) - 11,
+            step: 1,
+        };
+        let drawn = [(); 3].map(|()| names.draw());
+        assert_eq!(drawn, [DENSE_WINDOW - 1, 10, 11].map(DenseId));
+    }
+}

@@ -97,6 +97,13 @@ fn what_is_too_large_is_refused() {
         Err(GraphError::TooMany { value, max })
     );
     assert!(Graph::grid(1 << 20).is_err());
+    // Before their edges are drawn, which would take gigabytes.
+    let many = scenario(1 << 20, "kind = \"permutations\"\ndegree = 1000");
+    let value = (1 << 20) * 1000;
+    assert_eq!(
+        Graph::of(&many, 1).unwrap_err(),
+        GraphError::TooMany { value, max }
+    );
     let star = Graph::stars(5, &[2, 2]).unwrap();
     consistent(&star);
     assert_eq!(
