@@ -4,9 +4,10 @@ use core::fmt;
 
 use alphorn_exec::Backend;
 
-use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::curve::Affine;
+use crate::blst_ffi::curve_field::CurveField;
 use crate::blst_ffi::field::{Fp, Fp2};
-use crate::kernel::with_multiplier;
+use crate::dispatch::with_multiplier;
 use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use crate::sums::{KernelField, Portable};
 

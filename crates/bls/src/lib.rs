@@ -89,6 +89,7 @@ mod cache;
 mod ciphersuite;
 mod committee;
 mod decode;
+mod dispatch;
 mod error;
 mod fixed_base;
 mod interop;
@@ -116,7 +117,8 @@ pub mod lecture_sums {}
 pub mod lecture_products {}
 
 pub use batch::{Batch, Located, SignatureSet, verify_sets};
-pub use blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
+pub use blst_ffi::curve::{Affine, G1Affine, G2Affine};
+pub use blst_ffi::curve_field::CurveField;
 pub use blst_ffi::field::{Field, Fp, Fp2};
 pub use cache::{CacheError, decode_key_cache, load_key_cache, write_key_cache};
 pub use ciphersuite::{

@@ -17,8 +17,9 @@ use alphorn_exec::Backend;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::blst_ffi::curve::{Affine, CurveField};
-use crate::kernel::with_multiplier;
+use crate::blst_ffi::curve::Affine;
+use crate::blst_ffi::curve_field::CurveField;
+use crate::dispatch::with_multiplier;
 use crate::lanes::{LaneField, outside_group};
 use crate::rlc::RlcBits;
 use crate::sums::segments::SumKernel;
@@ -206,8 +207,8 @@ impl<'a, K: SumKernel<Field: KernelField + LaneField>> Search<'a, K> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::blst_ffi::curve::CurveField;
     use crate::blst_ffi::curve::{G1Affine, G2Affine};
+    use crate::blst_ffi::curve_field::CurveField;
     use crate::blst_ffi::field::{Field, Fp, Fp2};
     use crate::blst_ffi::points::{g1, g2};
     use crate::kernel::KERNELS;

@@ -12,8 +12,8 @@ use alphorn_exec::{Backend, Exec};
 
 use crate::blst_ffi::curve::Affine;
 #[cfg(target_arch = "x86_64")]
-use crate::blst_ffi::curve::CurveField;
-use crate::kernel::with_multiplier;
+use crate::blst_ffi::curve_field::CurveField;
+use crate::dispatch::with_multiplier;
 use crate::lanes::LaneField;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::vartime_multiply;

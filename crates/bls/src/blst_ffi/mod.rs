@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod curve;
+pub(crate) mod curve_field;
 pub(crate) mod field;
 pub(crate) mod fr;
 pub(crate) mod pairing;

@@ -9,13 +9,14 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod vector;
 
-use crate::blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
+use crate::blst_ffi::curve::{Affine, G1Affine, G2Affine};
+use crate::blst_ffi::curve_field::CurveField;
 #[cfg(any(test, target_arch = "x86_64"))]
 use crate::blst_ffi::field::P;
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::blst_ffi::pairing::{self, Miller};
+use crate::dispatch::with_multiplier;
 use crate::error::DecodeError;
-use crate::kernel::with_multiplier;
 use crate::keys::{decode_g1_unchecked, decode_g2_unchecked};
 #[cfg(target_arch = "x86_64")]
 use crate::vector::{LANES, Multiplier};
@@ -409,7 +410,7 @@ pub(crate) fn miller_product(pairs: &[(G1Affine, G2Affine)], exec: Exec<'_>) -> 
         m => (finite.len() >= exec.threads() * miller_least(exec.backend())).then(|| {
             let blocks = finite.len().div_ceil(LANES);
             // Chunks of equal size, even if a thread gets more than one.
-            let most = blocks.div_ceil(blocks.div_ceil(vector::miller::BLOCKS_MAX));
+            let most = blocks.div_ceil(blocks.div_ceil(vector::tower::BLOCKS_MAX));
             let chunks = exec.pieces(blocks, 1, most);
             product(exec.map(chunks.len(), |c| {
                 let (from, to) = (chunks[c].start * LANES, chunks[c].end * LANES);

@@ -296,7 +296,7 @@ fn check_miller_loops(pairs: &[(G1Affine, G2Affine)]) {
     for backend in KERNELS.available() {
         let exec = Exec::new(backend, None);
         let mut found = vec![miller_product(pairs, exec)];
-        if finite.len() <= LANES * vector::miller::BLOCKS_MAX {
+        if finite.len() <= LANES * vector::tower::BLOCKS_MAX {
             with_multiplier!(backend, m => found.push(miller_in_lanes(m, &finite, exec)), _ => {});
         }
         for found in found {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::columns::{SumError, check_plane};
+use super::error::{SumError, check_plane};
 use super::table::KeyTable;
-use crate::blst_ffi::curve::{CurveField, G1Affine};
+use crate::blst_ffi::curve::G1Affine;
+use crate::blst_ffi::curve_field::CurveField;
 
 /// A 0/1 vector over a committee and the sum of its keys, bound to one key table.
 ///

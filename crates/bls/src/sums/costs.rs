@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use super::tree::{Item, Tree};
-use crate::blst_ffi::curve::{Affine, CurveField, G1Affine};
+use crate::blst_ffi::curve::{Affine, G1Affine};
+use crate::blst_ffi::curve_field::CurveField;
 use crate::blst_ffi::field::Fp;
 use crate::blst_ffi::points::g1;
 

@@ -6,8 +6,8 @@ use super::base::Base;
 use super::columns::CommitteeJob;
 use super::costs::Costs;
 use super::extract::{Group, Reference};
+use super::method::{Method, SumOptions};
 use super::tree::WIDTH_MAX;
-use super::{Method, SumOptions};
 
 /// Up to this many columns of a job are tried one by one against the bases.
 const DELTA_COLUMNS_MAX: usize = 3;

@@ -5,7 +5,8 @@
 use core::marker::PhantomData;
 
 use super::segments::{Points, SegmentList, SumKernel};
-use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::curve::Affine;
+use crate::blst_ffi::curve_field::CurveField;
 use crate::blst_ffi::field::Field;
 
 /// Entries processed at a time: 8,192 points of G1 with their differences and products take 1.2 MB, and the

@@ -9,12 +9,13 @@ use alphorn_exec::Exec;
 use super::base::{Base, plane_naive};
 use super::columns::CommitteeJob;
 use super::extract::Reference;
+use super::method::{Method, SumOptions, SumReport, Sums};
 use super::plan::{JobColumns, JobPlan};
 use super::segments::{Entry, SumKernel};
 use super::table::KeyTable;
 use super::tree::Tree;
-use super::{Method, SumOptions, SumReport, Sums};
-use crate::blst_ffi::curve::{CurveField, G1Affine};
+use crate::blst_ffi::curve::G1Affine;
+use crate::blst_ffi::curve_field::CurveField;
 use crate::blst_ffi::field::Fp;
 
 /// Items of a batch: small jobs are pooled up to this many, so that they share the inversions.

@@ -1,6 +1,7 @@
 //! Lists of points to add, and the interface of the kernels that add them.
 
-use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::curve::Affine;
+use crate::blst_ffi::curve_field::CurveField;
 
 /// A summand: the index of a point, and whether its negative is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

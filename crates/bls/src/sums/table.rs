@@ -6,13 +6,13 @@ use alphorn_exec::Backend;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::Portable;
+use super::portable::Portable;
 use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 #[cfg(target_arch = "x86_64")]
-use super::{KernelField, vector::PointPages};
+use super::{kernel_field::KernelField, vector::PointPages};
 use crate::blst_ffi::curve::{Affine, G1Affine};
 use crate::blst_ffi::field::Fp;
-use crate::kernel::with_multiplier;
+use crate::dispatch::with_multiplier;
 
 /// Why a key table cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use super::*;
-use crate::blst_ffi::curve::{Affine, CurveField, G2Affine};
+use crate::blst_ffi::curve::{Affine, G1Affine, G2Affine};
+use crate::blst_ffi::curve_field::CurveField;
 use crate::blst_ffi::field::{Field, Fp2};
 use crate::blst_ffi::points::{g1, g2};
 use crate::kernel::KERNELS;

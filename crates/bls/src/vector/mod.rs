@@ -5,6 +5,7 @@
 mod avx2;
 mod avx512;
 mod doubles;
+pub(crate) mod montgomery;
 #[cfg(test)]
 pub(crate) mod tests;
 

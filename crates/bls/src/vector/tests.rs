@@ -9,7 +9,7 @@ macro_rules! with_each_multiplier {
         #[allow(unused_imports)]
         use $crate::vector::Vector as _;
         for backend in $crate::kernel::tests::vector_backends() {
-            $crate::kernel::with_multiplier!(backend, $m => $body, _ => {});
+            $crate::dispatch::with_multiplier!(backend, $m => $body, _ => {});
         }
     };
 }

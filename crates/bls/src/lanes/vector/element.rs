@@ -2,7 +2,8 @@
 
 use super::bound::Bound;
 use crate::blst_ffi::field::{Fp, P};
-use crate::sums::vector::convert::{Coefficients, ONE, times_power_of_two};
+use crate::sums::vector::convert::Coefficients;
+use crate::vector::montgomery::{ENTER, LEAVE, ONE, times_power_of_two};
 use crate::vector::{
     DIGITS, Fe, LANES, LIMBS, Line, Multiplier, NARROW, Offset, P_LIMBS, Routine, WIDE, join,
     multiple_of_p, split,
@@ -55,10 +56,6 @@ pub(super) const fn negative(words: [u64; 6]) -> [u64; 6] {
 const FROM_INTEGER: [u64; LIMBS] = split(&times_power_of_two([1, 0, 0, 0, 0, 0], 832));
 /// The same for 2^256 times an integer.
 const FROM_HIGH_INTEGER: [u64; LIMBS] = split(&times_power_of_two([1, 0, 0, 0, 0, 0], 832 + 256));
-/// Multiplying by this number (and dividing by 2^416) takes blst's a·2^384 to a·2^416.
-const ENTER: [u64; LIMBS] = split(&times_power_of_two([1, 0, 0, 0, 0, 0], 448));
-/// Multiplying by this number (and dividing by 2^416) takes a·2^416 to blst's a·2^384.
-const LEAVE: [u64; LIMBS] = split(&times_power_of_two([1, 0, 0, 0, 0, 0], 384));
 /// Multiplying by one and dividing by 2^416 leaves Montgomery form.
 const INTEGER_ONE: [u64; LIMBS] = [1, 0, 0, 0, 0, 0, 0, 0];
 /// Multiple of p added to a number before it is subtracted from 0 inside a product over Fp2.

@@ -25,15 +25,12 @@
 use super::coordinates;
 use super::curve::{PARAMETER, PARAMETER_BITS};
 use super::element::{Element, INVERSE_ROOT, constant};
-use super::tower::{Factor, Fp12, Line};
+use super::tower::{BLOCKS_MAX, Factor, Fp12, Line};
 use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::blst_ffi::field::Fp;
 use crate::blst_ffi::pairing::Miller;
 use crate::vector::{LANES, LIMBS, Multiplier, Routine};
 use alphorn_exec::Exec;
-
-/// Blocks of a chunk, which share a square and an inversion in every step.
-pub(in crate::lanes) const BLOCKS_MAX: usize = 32;
 
 /// 1/4 = (p + 1)/4.
 const QUARTER: [[u64; LIMBS]; 1] = {

@@ -16,7 +16,7 @@ mod multiples;
 mod roots;
 #[cfg(test)]
 mod tests;
-mod tower;
+pub(super) mod tower;
 
 use super::Compressed;
 use super::expand::WideInteger;

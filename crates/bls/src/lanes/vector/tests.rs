@@ -1,7 +1,7 @@
 //! Compares elements, maps and points in lanes with blst's, including exceptional cases.
 
 use super::*;
-use crate::blst_ffi::curve::CurveField;
+use crate::blst_ffi::curve_field::CurveField;
 use crate::blst_ffi::field::Field;
 use crate::blst_ffi::points::map_to_g2;
 use crate::vector::tests::with_each_multiplier;

@@ -6,10 +6,12 @@
 
 use super::bound::Bound;
 use super::element::{Element, Wide};
-use super::miller::BLOCKS_MAX;
 use crate::blst_ffi::field::{Field, Fp2};
 use crate::blst_ffi::pairing::Miller;
 use crate::vector::{Fe, LANES, Multiplier, Routine, WIDE};
+
+/// Blocks of a chunk, which share a square and an inversion in every step.
+pub(in crate::lanes) const BLOCKS_MAX: usize = 32;
 
 /// Coefficients of an element of Fp12 are at most this multiple of p: 8 after a square, plus two for each line
 /// multiplied in since. Between two squares a block of lanes has at most two lines.

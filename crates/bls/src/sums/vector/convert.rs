@@ -4,8 +4,10 @@ use core::marker::PhantomData;
 
 use super::Point;
 use super::element::Narrow;
-use crate::blst_ffi::curve::{Affine, CurveField};
-use crate::blst_ffi::field::{Field, Fp, Fp2, P};
+use crate::blst_ffi::curve::Affine;
+use crate::blst_ffi::curve_field::CurveField;
+use crate::blst_ffi::field::{Field, Fp, Fp2};
+use crate::vector::montgomery::{ENTER, LEAVE, power_of_two};
 use crate::vector::{DIGITS, Fe, LANES, LIMBS, Line, Multiplier, Routine, join, split};
 
 /// A field whose elements are `N` coefficients of Fp.
@@ -36,43 +38,8 @@ impl Coefficients<2> for Fp2 {
     }
 }
 
-/// 2^416 mod p: one in the kernel's Montgomery form.
-pub(crate) const ONE: [u64; LIMBS] = split(&power_of_two(416));
-/// Multiplying by this number (and dividing by 2^416) takes a·2^384 to a·2^416.
-const ENTER: [u64; LIMBS] = split(&power_of_two(448));
-/// Multiplying by this number (and dividing by 2^416) takes a·2^416 to a·2^384.
-const LEAVE: [u64; LIMBS] = split(&power_of_two(384));
 /// 2^448 mod p, read by blst as 2^64: takes the inverse of a·2^416 as computed by blst to a^-1·2^416.
 const AFTER_INVERSE: Fp = Fp::from_limbs_reduced(power_of_two(448));
-
-/// 2^exponent mod p.
-const fn power_of_two(exponent: usize) -> [u64; 6] {
-    times_power_of_two([1, 0, 0, 0, 0, 0], exponent)
-}
-
-/// value · 2^exponent mod p, by doubling; the value is below p.
-pub(crate) const fn times_power_of_two(mut value: [u64; 6], exponent: usize) -> [u64; 6] {
-    let mut step = 0;
-    while step < exponent {
-        let mut doubled = [0u64; 6];
-        let mut less = [0u64; 6];
-        let (mut carry, mut borrow) = (0, false);
-        let mut i = 0;
-        while i < 6 {
-            // p has 381 bits, so nothing leaves the last word.
-            doubled[i] = value[i] << 1 | carry;
-            carry = value[i] >> 63;
-            let (a, first) = doubled[i].overflowing_sub(P[i]);
-            let (a, second) = a.overflowing_sub(borrow as u64);
-            less[i] = a;
-            borrow = first | second;
-            i += 1;
-        }
-        value = if borrow { doubled } else { less };
-        step += 1;
-    }
-    value
-}
 
 /// Converts elements from blst's form to the stored form of the kernel: canonical, R = 2^416, one line per
 /// coefficient.

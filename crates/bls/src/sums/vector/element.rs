@@ -1,6 +1,6 @@
 //! Sixteen elements of Fp (`N` = 1) or Fp2 (`N` = 2) at once.
 
-use super::convert::ONE;
+use crate::vector::montgomery::ONE;
 use crate::vector::{
     DIGITS, Fe, LANES, Line, MULTIPLES_MAX, Multiplier, NARROW, Offset, P_LIMBS, Routine, WIDE,
     advance_x, advance_y, sub_carry,
