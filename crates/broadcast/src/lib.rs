@@ -25,6 +25,7 @@ mod place;
 mod policy;
 mod reject;
 mod shards;
+mod shuffle;
 mod task;
 mod work;
 

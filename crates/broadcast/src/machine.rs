@@ -22,7 +22,7 @@ use alphorn_scheme::{Bytes, JobId};
 use alphorn_types::{Peer, Time};
 use gate::Gate;
 use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -549,17 +549,6 @@ impl<C: Coding> Broadcast<C> {
 
     fn unpublished(&mut self, subject: Subject, why: Unpublished) {
         self.out.push_back(Output::Unpublished { subject, why });
-    }
-}
-
-/// Returns a number below `bound`, nearly uniform: bounds here are below 2^16, so the bias is below 2^-16.
-fn below(bound: usize, rng: &mut ChaCha20Rng) -> usize {
-    ((u64::from(rng.next_u32()) * bound as u64) >> 32) as usize
-}
-
-pub(super) fn shuffle<T>(items: &mut [T], rng: &mut ChaCha20Rng) {
-    for last in (1..items.len()).rev() {
-        items.swap(last, below(last + 1, rng));
     }
 }
 

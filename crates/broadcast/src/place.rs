@@ -7,6 +7,7 @@
 //! of senders.
 
 use crate::rlnc::Subject;
+use crate::shuffle::shuffle;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
@@ -66,7 +67,7 @@ pub(super) fn deal(secret: &[u8; 32], places: u16) -> Vec<u16> {
     hash.update(secret);
     let mut rng = ChaCha20Rng::from_seed(hash.finalize().into());
     let mut order: Vec<u16> = (0..places).collect();
-    super::machine::shuffle(&mut order, &mut rng);
+    shuffle(&mut order, &mut rng);
     order
 }
 

@@ -1,7 +1,13 @@
 //! Inverses modulo ℓ by divisions of 2-adic integers (Bernstein and Yang, "Fast constant-time gcd computation and
 //! modular inversion", 2019), 62 steps at a time: their effect on two numbers depends only on the lowest bits.
 
-use crate::scalar::{ORDER, Scalar};
+/// ℓ = 2^252 + 27742317777372353535851937790883648493 (RFC 9496, section 4.4).
+pub(crate) const ORDER: [u64; 4] = [
+    0x5812_631a_5cf5_d3ed,
+    0x14de_f9de_a2f7_9cd6,
+    0,
+    0x1000_0000_0000_0000,
+];
 
 /// Steps per batch, and bits per limb.
 const STEPS: u32 = 62;
@@ -152,9 +158,9 @@ impl Batch {
 }
 
 /// The inverse of a number from 1 to ℓ - 1.
-pub(crate) fn vartime_inverse(x: Scalar) -> Scalar {
+pub(crate) fn vartime_inverse(x: [u64; 4]) -> [u64; 4] {
     // f and g are d·x and e·x modulo ℓ.
-    let (mut f, mut g) = (LIMBS_OF_ORDER, Signed::new(x.0));
+    let (mut f, mut g) = (LIMBS_OF_ORDER, Signed::new(x));
     let (mut d, mut e) = (Signed([0; 5]), Signed([1, 0, 0, 0, 0]));
     let mut eta = -1;
     while g.0 != [0; 5] {
@@ -172,12 +178,13 @@ pub(crate) fn vartime_inverse(x: Scalar) -> Scalar {
     }
     let less = d.plus(-1, LIMBS_OF_ORDER);
     let least = if less.is_negative() { d } else { less };
-    Scalar(least.words())
+    least.words()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scalar::Scalar;
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -200,7 +207,7 @@ mod tests {
         for x in numbers {
             for x in [x, -x] {
                 if !x.is_zero() {
-                    assert_eq!(vartime_inverse(x) * x, Scalar::ONE, "{x:?}");
+                    assert_eq!(Scalar(vartime_inverse(x.0)) * x, Scalar::ONE, "{x:?}");
                 }
             }
         }

@@ -4,15 +4,8 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use rand_chacha::rand_core::Rng;
 
-use crate::inverse::vartime_inverse;
+use crate::inverse::{ORDER, vartime_inverse};
 
-/// ℓ = 2^252 + 27742317777372353535851937790883648493 (RFC 9496, section 4.4).
-pub(crate) const ORDER: [u64; 4] = [
-    0x5812_631a_5cf5_d3ed,
-    0x14de_f9de_a2f7_9cd6,
-    0,
-    0x1000_0000_0000_0000,
-];
 /// -1/ℓ modulo 2^64.
 const ORDER_NEG_INVERSE: u64 = 0xd2b5_1da3_1254_7e1b;
 /// 2^512 modulo ℓ.
@@ -121,7 +114,7 @@ impl Scalar {
     #[must_use]
     pub(crate) fn vartime_invert(self) -> Scalar {
         assert!(!self.is_zero(), "zero has no inverse");
-        vartime_inverse(self)
+        Scalar(vartime_inverse(self.0))
     }
 }
 

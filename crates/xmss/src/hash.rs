@@ -12,7 +12,7 @@ use alphorn_exec::Backend;
 use alphorn_stark::{Dispatch, Fp, Permutations};
 
 use crate::params::{BASE, CHAINS_MAX, DIGEST_MAX, Set};
-use crate::prf::Wiped;
+use crate::wiped::Wiped;
 
 /// A digest; sets with shorter ones leave the last elements zero.
 pub(crate) type Digest = [Fp; DIGEST_MAX];

@@ -11,9 +11,10 @@ use thiserror::Error;
 
 use crate::hash::{Code, Encoding, Parameter, Walk};
 use crate::params::Set;
-use crate::prf::{Prf, Value, Wiped};
+use crate::prf::{Prf, Value};
 use crate::signature::{PublicKey, Signature};
 use crate::tree::{Levels, Source};
+use crate::wiped::Wiped;
 
 /// Number of tries before a message is given up; fewer than 10^-47 of all messages need this many.
 pub(crate) const TRIES_MAX: u64 = 100_000;

@@ -30,6 +30,7 @@ mod signature;
 mod tree;
 mod verify;
 mod watermark;
+mod wiped;
 
 pub use alphorn_stark::merge::ChildKind;
 pub use key::{KeyError, Purpose, SecretKey, SignError};

@@ -4,8 +4,6 @@
 //! those of the lean consensus specification, which draws padding nodes and the parameter from the operating
 //! system. Here they are derived from the seed too, so the seed alone restores a key.
 
-use std::ops::{Deref, DerefMut};
-
 use alphorn_exec::Backend;
 use alphorn_exec::keccak::{LANES, Shakes128};
 use alphorn_stark::Fp;
@@ -13,6 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::hash::{Digest, Parameter};
 use crate::params::Set;
+use crate::wiped::Wiped;
 
 /// Separates this derivation from all other uses of SHAKE128.
 const DOMAIN: [u8; 16] = [
@@ -41,31 +40,6 @@ pub(crate) enum Value<'a> {
     Padding { level: u8, index: u64 },
     /// The key's parameter.
     Parameter,
-}
-
-/// Chain values in memory, overwritten on drop: a key that has signed still holds the secrets of all later slots.
-pub(crate) struct Wiped<T: Copy + Default>(pub(crate) Vec<T>);
-
-impl<T: Copy + Default> Drop for Wiped<T> {
-    fn drop(&mut self) {
-        self.0.fill(T::default());
-        // Otherwise nothing would read the zeros, and the compiler could omit them.
-        std::hint::black_box(&mut self.0);
-    }
-}
-
-impl<T: Copy + Default> Deref for Wiped<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
-impl<T: Copy + Default> DerefMut for Wiped<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
-    }
 }
 
 /// The pseudorandom function of a key.

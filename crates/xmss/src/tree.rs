@@ -11,7 +11,8 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::hash::{Children, Digest, Parameter, Tips, Walk};
 use crate::params::{BASE, Set};
-use crate::prf::{Prf, Value, Wiped};
+use crate::prf::{Prf, Value};
+use crate::wiped::Wiped;
 
 /// Log2 of the number of leaves that are recomputed together.
 const BLOCK_LOG2: u8 = 8;

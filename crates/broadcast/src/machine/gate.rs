@@ -6,6 +6,7 @@ use crate::live::{Live, PeerIndex, memory_bytes};
 use crate::message::{Announce, Message, rides_along};
 use crate::reject::Reject;
 use crate::rlnc::{Coding, Cut, Header, Id};
+use crate::shuffle::shuffle;
 use crate::work::{Product, Work};
 use crate::{Output, Priority, Step};
 use alphorn_types::{Peer, Time};
@@ -358,7 +359,7 @@ impl<C: Coding> Broadcast<C> {
             }
             live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
             // Each node breaks ties in its own order, or all would forward the same shards first.
-            super::shuffle(&mut live.shard_ties, &mut self.rng);
+            shuffle(&mut live.shard_ties, &mut self.rng);
         }
         for (peer, _) in &candidate.announces {
             if *peer != NOBODY {

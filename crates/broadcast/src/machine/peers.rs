@@ -1,11 +1,12 @@
 //! Peer state: connections, blame and bans.
 
-use super::{Broadcast, NOBODY, PeerState, Task, shuffle};
+use super::{Broadcast, NOBODY, PeerState, Task};
 use crate::Output;
 use crate::live::{Link, Live, PeerIndex};
 use crate::place::Place;
 use crate::reject::{Blame, Reject};
 use crate::rlnc::Coding;
+use crate::shuffle::shuffle;
 use alphorn_types::Peer;
 
 impl<C: Coding> Broadcast<C> {

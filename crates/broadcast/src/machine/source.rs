@@ -1,10 +1,11 @@
 //! Own payloads: commit, sign, and send without revealing the source.
 
-use super::{Broadcast, Task, below};
+use super::{Broadcast, Task};
 use crate::config::SourcePrivacy;
 use crate::live::{Live, Phase};
 use crate::message::{Announce, rides_along};
 use crate::rlnc::{Coding, Id, Published, Subject};
+use crate::shuffle::{below, shuffle};
 use crate::work::{Product, Work};
 use crate::{Output, Step, Unpublished};
 use alphorn_scheme::Bytes;
@@ -103,7 +104,7 @@ impl<C: Coding> Broadcast<C> {
             flow.rank = needed;
         }
         live.hold_all(decoder);
-        super::shuffle(&mut live.shard_ties, &mut self.rng);
+        shuffle(&mut live.shard_ties, &mut self.rng);
         self.order_peers(&mut live);
         self.insert(live);
         self.out.push_back(Output::Published { id, subject });

@@ -3,8 +3,9 @@
 //! A code has no keys, signatures or evidence, so it has a separate table that is not part of a
 //! [`CostTable`](super::CostTable). The row format, order and interpolation are the same.
 
+use super::error::TableError;
 use super::rows::{self, Row};
-use super::table::{FigureKind, TableError};
+use super::table::FigureKind;
 use crate::Cost;
 use serde::{Deserialize, Serialize};
 
@@ -142,7 +143,7 @@ impl CodeTable {
 mod tests {
     use super::*;
     use crate::model::SCHEMA;
-    use crate::model::rows::ROWS_MAX;
+    use crate::model::error::ROWS_MAX;
 
     /// A nanosecond for ten bytes, times one plus a fifth for each item processed.
     fn table() -> CodeTable {

@@ -1,11 +1,8 @@
 //! Rows of a cost table: costs of operations at some sizes, with linear interpolation in between.
 
-use super::table::{SCHEMA, TableError};
+use super::error::{ROWS_MAX, SCHEMA, TableError};
 use crate::Cost;
 use serde::{Deserialize, Serialize};
-
-/// Maximum number of rows in a table.
-pub(crate) const ROWS_MAX: usize = 4096;
 
 /// Time and memory of one operation at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

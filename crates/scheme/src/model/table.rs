@@ -1,12 +1,10 @@
 //! Cost tables: the cost of each operation of a scheme, and the sizes of its outputs.
 
-use super::rows::{self, ROWS_MAX, Row, interpolate};
+use super::error::{SCHEMA, TableError};
+use super::rows::{self, Row, interpolate};
 use crate::{Abilities, Cost, Form, Layer, Op, Overlap, Security};
 use alphorn_types::MULTIPLICITY_LIMIT;
 use serde::{Deserialize, Serialize};
-
-/// Version of the JSON format.
-pub const SCHEMA: u32 = 1;
 
 /// Source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,59 +89,6 @@ pub struct CostTable {
     pub merged: Option<Merged>,
     /// Times, ascending in (op, n, m).
     pub ops: Vec<OpCost>,
-}
-
-/// Why a cost table is rejected.
-#[derive(Debug, thiserror::Error)]
-pub enum TableError {
-    /// It is not JSON of this form.
-    #[error("cost table: {0}")]
-    Json(serde_json::Error),
-    /// Another version.
-    #[error("cost table has schema {0}, this program reads {SCHEMA}")]
-    Schema(u32),
-    /// Too many rows.
-    #[error("cost table has {0} rows, at most {ROWS_MAX}")]
-    Rows(usize),
-    /// Rows out of order or twice.
-    #[error("cost table: row {0} is not above the row before it in (op, n, m)")]
-    Order(usize),
-    /// The rows of an operation do not cover every combination of n and m.
-    #[error("cost table: the rows of {0} are not each of its n with each of its m")]
-    Product(&'static str),
-    /// More work costs less.
-    #[error("cost table: {op} of n = {n}, m = {m} takes less than a part of it")]
-    Falls {
-        /// The operation.
-        op: &'static str,
-        /// The first size.
-        n: u64,
-        /// The second size.
-        m: u64,
-    },
-    /// A layer has no evidence size.
-    #[error("cost table has no evidence bytes for layer {0:?}")]
-    NoEvidence(Layer),
-    /// A layer counts multiplicities that exceed those of a support.
-    #[error("cost table: layer {layer:?} counts up to {max}, allowed 1 to {MULTIPLICITY_LIMIT}")]
-    Multiplicity {
-        /// The layer.
-        layer: Layer,
-        /// Its maximum multiplicity.
-        max: u8,
-    },
-    /// A size outside its range.
-    #[error("cost table: {what} = {value} bytes, allowed {min} to {max}")]
-    Size {
-        /// The field.
-        what: &'static str,
-        /// Its value.
-        value: u64,
-        /// The minimum value.
-        min: u64,
-        /// The maximum value.
-        max: u64,
-    },
 }
 
 /// Bytes that the model needs for its tags, so none of its objects is shorter.
