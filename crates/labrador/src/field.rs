@@ -3,7 +3,7 @@
 //! `Z^3 - Z - 2` has no root modulo `Q`, so it is irreducible; a test checks this. Three parallel sumchecks
 //! over `F_Q` would not be enough: under Fiat-Shamir each could be attacked on its own, round by round.
 
-use crate::ring::{Q, add_mod, centred, reduce};
+use crate::modulus::{Q, add_mod, centred, fold, reduce};
 use crate::transcript::Stream;
 
 /// Coordinates per element.
@@ -12,17 +12,6 @@ pub(crate) const COORDINATES: usize = 3;
 /// `x_0 + x_1 Z + x_2 Z^2`, coordinates in `[0, Q)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct F(pub(crate) [u64; COORDINATES]);
-
-/// Returns the residue of a number below `2^100`. The first fold leaves less than `2^58`.
-#[inline(always)]
-pub(crate) fn fold(x: u128) -> u64 {
-    debug_assert!(x >> 100 == 0, "two folds need a number below 2^100");
-    let mask = (1 << 48) - 1;
-    let once = (x as u64 & mask) + 59 * (x >> 48) as u64;
-    // Below `2^48 + 59 * 2^10`, so one subtraction is enough.
-    let twice = (once & mask) + 59 * (once >> 48);
-    if twice >= Q { twice - Q } else { twice }
-}
 
 impl F {
     pub(crate) const ZERO: Self = Self([0; COORDINATES]);

@@ -14,12 +14,12 @@
 
 use alphorn_exec::{Backend, Exec, Stopped};
 
+use crate::cut::Cut;
 use crate::digits::decompose;
 use crate::projection::{
     LIFTS, Lifts, Projection, ROWS, SignWeights, Weights, image_variance, weigh, weights,
 };
 use crate::ring::{DEGREE, Ntt, Q, Rq, Small, Transforms, add_mod, mul_mod, norm_sq};
-use crate::schedule::Cut;
 use crate::transcript::{Transcript, is_left_out};
 
 /// Permitted bits of the lower digits of images.

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use alphorn_exec::{Backend, Exec, Stopped};
+use alphorn_exec::Backend;
 
 use crate::kernel::Vectors;
-use crate::pieces::Pieces;
-use crate::ring::{Diagonals, Ntt, Rq, Scaled, Small, Transforms};
-use crate::schedule::Cut;
+use crate::ring::{Diagonals, Ntt, Rq, Scaled, Transforms};
+use crate::sis::ROWS_MAX;
 use crate::transcript::Seed;
 
 /// Stream names of the keys, pairwise different so that no two keys are equal.
@@ -39,9 +38,6 @@ pub(crate) struct Columns<'a> {
     /// First column of the first group.
     first: usize,
 }
-
-/// Maximum number of rows of a commitment, and therefore of elements in a group.
-pub(crate) const ROWS_MAX: usize = 32;
 
 impl Key {
     /// Draws the key named `name` for vectors of up to `length` elements.
@@ -77,25 +73,6 @@ impl Key {
             by_x: backend.many_by_x(&self.elements[first..end]),
             first,
         }
-    }
-
-    /// Returns the commitment of `rows` rows to a short vector.
-    ///
-    /// # Panics
-    /// If the vector is longer than the key, or there are more than [`ROWS_MAX`] rows.
-    pub(crate) fn commit(
-        &self,
-        rows: usize,
-        vector: &[Small],
-        exec: Exec<'_>,
-    ) -> Result<Vec<Rq>, Stopped> {
-        assert!(rows <= ROWS_MAX && vector.len() <= self.elements.len());
-        let cut = Cut {
-            z_pieces: 0,
-            pieces: 1,
-            rank: vector.len(),
-        };
-        Pieces::short(&cut, vector).commit(self, rows, 0..1, exec)
     }
 
     /// Adds to each sum the product of the row weights and one column, for the columns from `first` on.
@@ -185,6 +162,8 @@ fn group_of(rows: usize, column: usize) -> (usize, usize) {
 mod tests {
     use super::*;
     use crate::kernel::{Dispatch, KERNELS, Pass};
+    use crate::ring::Small;
+    use alphorn_exec::Exec;
 
     fn committed(key: &Key, rows: usize, vector: &[Small]) -> Vec<Rq> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use alphorn_exec::{Exec, Stopped};
 
+use crate::cut::Cut;
 use crate::key::Key;
 use crate::ring::{DEPTH, Matrix, Ntt, Rq, Small, Transforms};
-use crate::schedule::Cut;
+use crate::sis::ROWS_MAX;
 
 /// Maximum number of tasks of a sum over all positions: each task has its own sums and residues.
 const TASKS_MAX: usize = 8;
@@ -230,5 +231,26 @@ impl<'a> Pieces<'a> {
             },
         )?;
         Ok(parts.into_iter().flat_map(|(out, _)| out).collect())
+    }
+}
+
+impl Key {
+    /// Returns the commitment of `rows` rows to a short vector.
+    ///
+    /// # Panics
+    /// If the vector is longer than the key, or there are more than [`ROWS_MAX`] rows.
+    pub(crate) fn commit(
+        &self,
+        rows: usize,
+        vector: &[Small],
+        exec: Exec<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        assert!(rows <= ROWS_MAX && vector.len() <= self.length());
+        let cut = Cut {
+            z_pieces: 0,
+            pieces: 1,
+            rank: vector.len(),
+        };
+        Pieces::short(&cut, vector).commit(self, rows, 0..1, exec)
     }
 }

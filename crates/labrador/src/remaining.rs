@@ -6,6 +6,7 @@ use std::ops::Range;
 use alphorn_exec::{Backend, Exec, Stopped};
 
 use crate::aggregate::Aggregate;
+use crate::cut::Cut;
 use crate::folded::Folded;
 use crate::form::{right_side, weights_of_padding};
 use crate::images::{Shown, ShownLifts};
@@ -13,7 +14,6 @@ use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::projection::{LIFTS, Lifts, Projection, SignWeights};
 use crate::prove::draw_weights;
 use crate::ring::{Ntt, Rq, Scaled, Small, Transforms};
-use crate::schedule::Cut;
 use crate::transcript::Stream;
 
 /// The one equation, with its linear form in parts.

@@ -8,7 +8,8 @@
 //! block size `b` (Chen 2013), and the core-SVP cost of a block is `2^(0.2925 b)` classical and `2^(0.265 b)` quantum
 //! operations (Albrecht, Gheorghiu, Postlethwaite and Schanck, eprint 2019/1161).
 
-use crate::key::ROWS_MAX;
+/// Maximum number of rows of a commitment, and therefore of elements in a group.
+pub(crate) const ROWS_MAX: usize = 32;
 
 /// How hard it must be to break a commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

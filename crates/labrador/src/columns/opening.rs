@@ -18,17 +18,18 @@ use alphorn_exec::{Backend, Exec, Stopped};
 
 use super::layout::Layout;
 use super::sumcheck::Point;
-use crate::field::{COORDINATES, F, eq_table, fold};
+use crate::cut::Cut;
+use crate::field::{COORDINATES, F, eq_table};
 use crate::folded::{Combine, Families};
 use crate::form::weights_of_padding;
 use crate::images::{Images, ShownLifts};
 use crate::kernel::{Dispatch, Pass, Vectors};
 use crate::lanes::eq_lanes;
+use crate::modulus::fold;
 use crate::pieces::Pieces;
 use crate::projection::{LIFTS, Lifts, NO_LIFTS};
 use crate::prove::draw_weights;
 use crate::ring::{DEGREE, Ntt, Rq, Scaled, Small, Transforms, add_mod, mul_mod};
-use crate::schedule::Cut;
 use crate::transcript::{Stream, Transcript, is_left_out};
 
 /// Positions per task.

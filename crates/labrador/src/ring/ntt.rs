@@ -6,6 +6,7 @@ use alphorn_exec::Backend;
 
 pub(crate) use diagonals::Diagonals;
 
+use super::lift;
 use super::residues::{BOUND, Row};
 use super::rows::{self, PRODUCTS_MAX, Rows};
 use super::transform;
@@ -261,7 +262,7 @@ impl Ntt {
             self.bound.max <= BOUND as f64 * (1.0 - 1e-6),
             "a sum of products was not refreshed"
         );
-        rows::lift::<V>(&self.rows, &mut out.0);
+        lift::lift::<V>(&self.rows, &mut out.0);
     }
 
     /// Returns the centred representative of the class modulo `Q`: the same class with the smallest bound.

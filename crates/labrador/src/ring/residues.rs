@@ -20,7 +20,7 @@ pub(super) const PRODUCT: u128 = {
 };
 
 /// Integers up to this absolute value are recovered exactly. It is 98 % of half the product, so that
-/// the rounding of the quotient in [`super::rows::lift`] stays one hundredth away from its breaking
+/// the rounding of the quotient in [`super::lift::lift`] stays one hundredth away from its breaking
 /// point.
 pub(super) const BOUND: u128 = PRODUCT / 100 * 49;
 

@@ -1,15 +1,17 @@
 //! Estimates of proof sizes with other front ends, alongside those of this crate. Nothing here proves anything.
 
+use super::bounds::{ParamError, Projections, PublicBounds};
 use super::row::{Input, extracted_norm, norm_is_legal, uniform_twelfths, with_margin, with_slack};
+use super::row::{Level, Schedule};
 use super::search::{BASE_MAX, BASE_MIN, LATER_PIECES_MAX, best_from, cuts, level_bytes};
-use super::{Cut, Level, ParamError, Projections, PublicBounds, Schedule};
 use crate::challenge::CHALLENGE_NORM_SQ;
 use crate::columns::{Columns, quotient_norm_sq};
+use crate::cut::Cut;
 use crate::error::StatementError;
 use crate::images::{Images, Parts};
 use crate::ring::DEGREE;
 use crate::sis::Profile;
-use crate::wire::HEADER_BYTES;
+use crate::wire::header::HEADER_BYTES;
 
 /// A front end of LaBRADOR for columns under a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

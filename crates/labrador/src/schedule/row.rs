@@ -1,51 +1,11 @@
 //! One row of a schedule and the conditions under which it is sound.
 
 use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
+use crate::cut::Cut;
 use crate::images::{Images, Parts};
 use crate::projection::image_variance;
 use crate::ring::{DEGREE, Q};
 use crate::sis::Profile;
-
-/// How the witness of a level is divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Pieces per half of `z`; 0 at the first level, which has no `z`.
-    pub(crate) z_pieces: usize,
-    /// Total number of pieces (`r`).
-    pub pieces: usize,
-    /// Ring elements per piece (`n`).
-    pub rank: usize,
-}
-
-impl Cut {
-    /// Returns the number of pairs `i <= j` of pieces.
-    #[must_use]
-    pub(crate) fn pairs(&self) -> usize {
-        self.pieces * (self.pieces + 1) / 2
-    }
-
-    /// Returns the ways a level may divide the output of the previous one, two halves of `z` with this many elements
-    /// each and this many digits. Each half is cut into `z_pieces`, with a rank such that the digits fill at most
-    /// `v_pieces_max`.
-    pub(super) fn of_output(
-        z_elements: usize,
-        digits: usize,
-        z_pieces: usize,
-        v_pieces_max: usize,
-    ) -> Self {
-        let rank = (z_elements.div_ceil(z_pieces)).max(digits.div_ceil(v_pieces_max));
-        Self {
-            z_pieces,
-            pieces: 2 * z_pieces + digits.div_ceil(rank),
-            rank,
-        }
-    }
-
-    /// Returns the coefficients per piece.
-    fn coefficients(&self) -> u128 {
-        (DEGREE * self.rank) as u128
-    }
-}
 
 /// What is known about the witness that a row works on.
 #[derive(Clone, Debug)]
@@ -107,6 +67,41 @@ pub struct Tail {
     pub z_variance: u128,
     /// Rows of the inner commitment.
     pub kappa: usize,
+}
+
+/// All parameters of a proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The levels in order; the first works on the statement's vectors.
+    pub levels: Vec<Level>,
+    /// The last level.
+    pub tail: Tail,
+    /// How hard breaking a commitment is.
+    pub profile: Profile,
+    /// The predicted size of a proof.
+    pub bytes: u64,
+}
+
+impl Schedule {
+    /// Returns the lengths of the longest vectors that the inner key and the outer keys commit to, in ring
+    /// elements.
+    #[must_use]
+    pub fn key_lengths(&self) -> (usize, usize) {
+        let inner = self.levels.iter().map(|l| l.cut.rank).max().unwrap_or(0);
+        let outer = self.levels.iter().map(Level::digits).max().unwrap_or(0);
+        (inner.max(self.tail.cut.rank), outer)
+    }
+
+    /// Encodes every number of the schedule, for the transcript.
+    #[must_use]
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![self.profile.id()];
+        for level in &self.levels {
+            level.encode(&mut out);
+        }
+        self.tail.encode(&mut out);
+        out
+    }
 }
 
 /// The expected square of a uniform digit of `bits` bits is `(2^(2 bits) + 2) / 12`. Returned in twelfths.

@@ -1,13 +1,14 @@
 //! The search for the schedule with the fewest predicted bytes: a beam over the number of pieces
 //! and the base of `z`, level by level. Deterministic, in integers.
 
-use super::row::{Input, Level, Tail, extracted_norm};
-use super::{Cut, Projections, PublicBounds, Schedule};
+use super::bounds::{Projections, PublicBounds};
+use super::row::{Input, Level, Schedule, Tail, extracted_norm};
+use crate::cut::Cut;
 use crate::images::{Images, Parts};
 use crate::projection::{LIFTS, ROWS};
 use crate::ring::{DEGREE, RESIDUE_BYTES};
 use crate::sis::Profile;
-use crate::wire::HEADER_BYTES;
+use crate::wire::header::HEADER_BYTES;
 
 /// Maximum number of levels before the tail.
 const LEVELS_MAX: usize = 8;

@@ -1,5 +1,7 @@
 use super::*;
 use crate::Columns;
+use crate::images::Images;
+use crate::sis::Profile;
 use crate::tests::projections;
 
 /// Bounds of columns of polynomials of any degree and norm.
