@@ -4,20 +4,15 @@
 //! branches on a value. `Native` runs it on field elements. An interpreter that records the same calls as rows of
 //! a circuit is, by construction, the circuit of the verifier.
 
+use crate::hash::{DIGEST, compress};
 use std::ops::{Add, Mul, Sub};
-use std::sync::LazyLock;
 
 use alphorn_exec::Backend;
 
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::kernel::{KERNELS, measure_one};
 use crate::merkle::{Opened, Sent, Shown};
-use crate::poseidon::Permutations;
-
-/// Number of elements in a digest.
-pub const DIGEST: usize = 8;
 
 /// The results of a verifier for one of many lanes: elements of F_p and of the extension.
 pub(crate) type OfLane<A> = (Vec<<A as Arith>::Base>, Vec<<A as Arith>::Ext>);
@@ -108,22 +103,10 @@ pub(crate) trait Arith: Sized {
     fn assert_nonzero(&mut self, value: Self::Ext, error: VerifyError) -> Result<(), VerifyError>;
 }
 
-/// The fastest level for a single state, since the steps of a transcript wait for each other. It is not always the
-/// level with the highest hash throughput, so it is measured separately, once.
-pub(crate) static ONE_STATE: LazyLock<Backend> = LazyLock::new(|| {
-    let levels = KERNELS.available().into_iter();
-    let least = levels.min_by_key(|level| measure_one(*level));
-    least.unwrap_or_default()
-});
-
-/// C(left, right) of field elements.
-pub(crate) fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
-    let mut states = [std::array::from_fn(|i| match i < DIGEST {
-        true => left[i],
-        false => right[i - DIGEST],
-    })];
-    ONE_STATE.compress_own(&mut states);
-    std::array::from_fn(|i| states[0][i])
+pub(crate) fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
+    terms
+        .into_iter()
+        .fold(arith.ext(Ext::ZERO), |sum, x| sum + x)
 }
 
 /// Reads rows with these indices, of `bits` bits each, starting at an element of a proof; returns also where they

@@ -32,6 +32,7 @@ mod claims;
 mod error;
 mod extension;
 pub mod field;
+mod hash;
 mod kernel;
 mod logup;
 pub mod merge;
@@ -40,6 +41,7 @@ mod multilinear;
 pub mod poseidon;
 mod poseidon_gkr;
 pub mod proof;
+mod registry;
 mod relation;
 pub mod security;
 pub mod statement;
@@ -50,13 +52,13 @@ mod transcript;
 mod vector;
 pub mod whir;
 
-pub use arith::DIGEST;
 pub use error::{ProveError, VerifyError};
 pub use extension::Ext;
 pub use field::Fp;
-pub use kernel::{Dispatch, KERNELS, Packed, Pass};
-pub use merkle::Digest;
+pub use hash::{DIGEST, Digest};
+pub use kernel::{Dispatch, Packed, Pass};
 pub use poseidon::Permutations;
+pub use poseidon::kernels::KERNELS;
 pub use relation::Relation;
 
 /// Compiles the example in the package's README together with the others.

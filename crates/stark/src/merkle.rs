@@ -4,15 +4,12 @@ mod opened;
 
 use alphorn_exec::Exec;
 
-use crate::arith::DIGEST;
 use crate::field::Fp;
+use crate::hash::{DIGEST, Digest};
 use crate::poseidon::Permutations;
 
 pub(crate) use opened::Opened;
 pub(crate) use opened::{Sent, Shown, nodes_max};
-
-/// A digest of the crate's hash.
-pub type Digest = [Fp; DIGEST];
 
 /// Number of hashes that one task computes.
 const TASK: usize = 1024;
@@ -57,15 +54,15 @@ pub(crate) fn root(exec: Exec<'_>, leaves: Vec<Digest>) -> Digest {
 /// The digest of a list of blocks: h ← C(h, block), from h = C(start, 0).
 pub(crate) fn chain(start: Digest, blocks: impl IntoIterator<Item = Digest>) -> Digest {
     // Every chain begins with a tag, so that lists of one kind are not those of another.
-    let first = crate::arith::compress(start, [Fp::ZERO; DIGEST]);
-    blocks.into_iter().fold(first, crate::arith::compress)
+    let first = crate::hash::compress(start, [Fp::ZERO; DIGEST]);
+    blocks.into_iter().fold(first, crate::hash::compress)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::arith::compress;
-    use crate::kernel::KERNELS;
+    use crate::hash::compress;
+    use crate::poseidon::kernels::KERNELS;
     use crate::transcript::tag;
     use alphorn_exec::Backend;
 
@@ -81,7 +78,7 @@ pub(crate) mod tests {
         );
         let mut start = [Fp::ZERO; DIGEST];
         start[..3].copy_from_slice(&[tag(b"leaf"), Fp::new(slices.len() as u32), Fp::new(oracle)]);
-        let first = crate::arith::compress(start, [Fp::ZERO; DIGEST]);
+        let first = crate::hash::compress(start, [Fp::ZERO; DIGEST]);
         let mut leaves = vec![first; rows];
         for eight in slices.chunks(DIGEST) {
             let block = |x: usize| std::array::from_fn(|i| eight.get(i).map_or(Fp::ZERO, |s| s[x]));

@@ -5,10 +5,10 @@
 
 use alphorn_exec::Exec;
 
-use crate::arith::{DIGEST, compress};
 use crate::field::Fp;
-use crate::merkle::{Digest, chain, compress_all, root};
-use crate::proof::Registry;
+use crate::hash::{DIGEST, Digest, compress};
+use crate::merkle::{chain, compress_all, root};
+use crate::registry::Registry;
 use crate::transcript::tag;
 
 /// Number of bits of the bitfield in one element of its digest.

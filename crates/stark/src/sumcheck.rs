@@ -173,7 +173,8 @@ pub(crate) fn prove_small<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arith::{DIGEST, Native};
+    use crate::arith::Native;
+    use crate::hash::DIGEST;
     use crate::multilinear::evaluate;
     use crate::test_random::Random;
     use crate::transcript::Lie;

@@ -7,10 +7,11 @@
 
 use alphorn_exec::{Exec, Stopped};
 
-use crate::arith::{Arith, DIGEST, compress};
+use crate::arith::Arith;
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::hash::{DIGEST, compress};
 use crate::poseidon::Permutations;
 
 /// Precedes the counter when a challenge is squeezed.

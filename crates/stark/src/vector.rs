@@ -384,7 +384,7 @@ impl<V: Packed> Vector<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::KERNELS;
+    use crate::poseidon::kernels::KERNELS;
     use crate::test_random::Random;
 
     struct Operations<'a>(&'a Planes, &'a Planes);

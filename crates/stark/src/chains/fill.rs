@@ -8,9 +8,9 @@ use super::cells::{Cells, Step};
 use super::group::{Fill, Filling, KeyOpening, Opened};
 use super::opening_layout::OpeningLayout;
 use super::{Chains, HALF, LIMB_DIGITS, LIMBS, RANDOMNESS};
-use crate::arith::DIGEST;
 use crate::error::ProveError;
 use crate::field::{Fp, P};
+use crate::hash::DIGEST;
 
 /// An opening of a key of the compact set.
 pub type Opening = KeyOpening<HALF, HALF, RANDOMNESS>;

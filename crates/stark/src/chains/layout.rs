@@ -2,8 +2,8 @@
 
 use super::opening_layout::{OpeningLayout, Sizes};
 use super::{HALF, LIMB_DIGITS, LIMBS, RANDOMNESS, kind};
-use crate::arith::DIGEST;
 use crate::field::Fp;
+use crate::hash::DIGEST;
 use crate::proof::Statements;
 use crate::relation::{
     Entry, Form, ROW_CUBES, Relation, Row, Shape, Table, Tuple, UNIT_ROWS, Wire,

@@ -3,10 +3,11 @@
 use alphorn_exec::{Backend, Exec};
 
 use super::*;
-use crate::arith::DIGEST;
 use crate::field::{Fp, P};
+use crate::hash::DIGEST;
 use crate::poseidon::Permutations;
-use crate::proof::{Registry, Statements, check};
+use crate::proof::{Statements, check};
+use crate::registry::Registry;
 use crate::relation::Shape;
 use crate::statement::{Statement, registry_digest};
 use crate::test_random::Random;

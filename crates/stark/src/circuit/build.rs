@@ -3,30 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::Id;
-use super::lanes::{Copied, IN_LANE, Lanes, Section, in_lane, place};
-use crate::arith::DIGEST;
+use super::lanes::{Copied, Lanes};
+use super::plan::{CellValue, Entry, IN_LANE, Layout, Plan, Rows, in_lane, place};
 use crate::extension::{DEGREE, Ext};
+use crate::hash::DIGEST;
 use crate::poseidon::WIDTH_16;
 
 /// A sum of more terms than this is expanded, so that no form is traversed too often.
 const TERMS_MAX: u32 = 384;
-
-/// Layout of a circuit's cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    /// Number of all cells.
-    pub(crate) cells: usize,
-    /// The cell that holds one.
-    pub(crate) one: usize,
-    /// The first cell that is free for variables.
-    pub(crate) free: usize,
-    /// Maximum number of permutations.
-    pub(crate) permutations: usize,
-    /// Maximum number of rows.
-    pub(crate) rows: usize,
-    /// A linear form with more cells than this becomes a variable when it is used.
-    pub(crate) form_max: usize,
-}
 
 /// How a node depends on cells.
 #[derive(Clone, Debug)]
@@ -49,50 +33,6 @@ pub(super) enum Node {
     Form(Vec<(u32, Ext)>),
     /// A node that can be used in its own lane only.
     Hidden,
-}
-
-/// Cell `cell` has component `component` of the value of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CellValue {
-    pub(crate) cell: u32,
-    pub(crate) node: Id,
-    pub(crate) component: usize,
-}
-
-/// A coefficient of a sparse matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// The row.
-    pub(crate) row: u32,
-    /// The cell.
-    pub(crate) cell: u32,
-    /// The coefficient.
-    pub(crate) factor: Ext,
-}
-
-/// The matrices of a circuit with room for P permutations.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rows {
-    /// Row P·i + p: input i of permutation p.
-    pub(crate) inputs: Vec<Entry>,
-    /// Row P·i + p: output i of permutation p, without the input.
-    pub(crate) outputs: Vec<Entry>,
-    /// A, B, C of the rows (A·z)(B·z) = C·z.
-    pub(crate) products: [Vec<Entry>; 3],
-}
-
-/// The built circuit.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) layout: Layout,
-    pub(crate) places: Vec<CellValue>,
-    /// The rows that are in no lane.
-    pub(crate) rows: Rows,
-    pub(crate) sections: Vec<Section>,
-    /// Positions of the permutations of a run, in its order.
-    pub(crate) permuted: Vec<u32>,
-    /// One past the last used cell.
-    pub(crate) end: usize,
 }
 
 /// A circuit being built.

@@ -5,38 +5,10 @@
 //! with vectors. A lane uses what all lanes share, cells of its own, and those of the same lane in other sections
 //! with the same number of lanes.
 
-use std::ops::Range;
-
-#[cfg(test)]
-use super::build::Plan;
-use super::build::{Entry, Layout, Rows};
+use super::plan::{IN_LANE, NUMBER_BITS, Rows, Section};
 use super::{Id, Recorder, Wire};
 use crate::arith::OfLane;
 use crate::error::VerifyError;
-
-/// Set in the number of a lane's cell; the lane and the number among the cells of one lane follow.
-pub(crate) const IN_LANE: u32 = 1 << 31;
-
-/// Number of bits for the number of a cell within a lane.
-const NUMBER_BITS: u32 = 20;
-
-/// Rows, permutations and cells of many lanes: those of the first lane, and their positions.
-#[derive(Clone, Debug)]
-pub(crate) struct Section {
-    pub(crate) lanes: usize,
-    /// Rows of the first lane, by position; the position of lane l is l further. The same holds for cells whose
-    /// numbers have [`IN_LANE`]: see [`place`].
-    pub(crate) rows: Rows,
-    pub(super) products: usize,
-    pub(super) permutations: usize,
-    /// The numbers of the cells of a lane.
-    numbers: Range<u32>,
-    /// The nodes of the first lane.
-    pub(super) nodes: Range<Id>,
-    first_cell: usize,
-    first_row: usize,
-    pub(super) first_permutation: usize,
-}
 
 /// A cell of a lane that holds, in each lane, the value of another node.
 #[derive(Debug)]
@@ -53,28 +25,6 @@ pub(super) struct Lanes {
     open: bool,
     /// Copies to be asserted when it is closed.
     pub(super) copied: Vec<Copied>,
-}
-
-/// The cell of another lane that corresponds to a cell of the first lane; the same cell if it is in no lane.
-pub(super) fn in_lane(cell: u32, lane: usize) -> u32 {
-    match cell & IN_LANE {
-        0 => cell,
-        _ => cell + ((lane as u32) << NUMBER_BITS),
-    }
-}
-
-/// The position of a cell, in a lane or not.
-pub(crate) fn place(sections: &[Section], cell: u32) -> u32 {
-    if cell & IN_LANE == 0 {
-        return cell;
-    }
-    let lane = (cell & !IN_LANE) >> NUMBER_BITS;
-    let number = cell & ((1 << NUMBER_BITS) - 1);
-    let of_number = sections.iter().find(|s| s.numbers.contains(&number));
-    of_number.map_or(0, |section| {
-        let within = (number - section.numbers.start) as usize * section.lanes;
-        (section.first_cell + within) as u32 + lane
-    })
 }
 
 impl Lanes {
@@ -175,29 +125,6 @@ impl Lanes {
     }
 }
 
-impl Section {
-    /// Numbers the rows of the first lane by position, and moves the cells that are in no lane.
-    pub(super) fn finish(&mut self, layout: &Layout, own: impl Fn(u32) -> u32) {
-        let lanes = self.lanes as u32;
-        let (row, permutation) = (self.first_row as u32, self.first_permutation as u32);
-        let room = layout.permutations as u32;
-        let Rows {
-            inputs,
-            outputs,
-            products,
-        } = &mut self.rows;
-        for entry in products.iter_mut().flatten() {
-            entry.row = row + entry.row * lanes;
-        }
-        for entry in inputs.iter_mut().chain(outputs.iter_mut()) {
-            let (i, p) = (entry.row / room, entry.row % room);
-            entry.row = i * room + permutation + p * lanes;
-        }
-        let all = products.iter_mut().flatten().chain(inputs).chain(outputs);
-        all.for_each(|entry: &mut Entry| entry.cell = own(entry.cell));
-    }
-}
-
 impl<'a> Recorder<'a> {
     /// Records lanes: all of them or, when a circuit is built, the first, of which the others are copies.
     pub(super) fn lanes(
@@ -220,32 +147,5 @@ impl<'a> Recorder<'a> {
             (base, ext)
         };
         Ok((0..lanes).map(of_lane).collect())
-    }
-}
-
-#[cfg(test)]
-impl Plan {
-    /// The matrices with all lanes expanded.
-    pub(crate) fn written_out(&self) -> Rows {
-        let of_matrix = |of: &dyn Fn(&Rows) -> &Vec<Entry>| {
-            let mut entries = of(&self.rows).clone();
-            for section in &self.sections {
-                for lane in 0..section.lanes {
-                    let of_lane = of(&section.rows).iter().map(|entry| Entry {
-                        row: entry.row + lane as u32,
-                        cell: place(&self.sections, in_lane(entry.cell, lane)),
-                        ..*entry
-                    });
-                    entries.extend(of_lane);
-                }
-            }
-            entries.sort_by_key(|entry| (entry.row, entry.cell));
-            entries
-        };
-        Rows {
-            inputs: of_matrix(&|rows| &rows.inputs),
-            outputs: of_matrix(&|rows| &rows.outputs),
-            products: [0, 1, 2].map(|k| of_matrix(&|rows| &rows.products[k])),
-        }
     }
 }

@@ -12,19 +12,19 @@
 
 mod build;
 mod lanes;
+mod plan;
 mod recorder;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use build::{Entry, Layout, Plan, Rows};
-pub(crate) use lanes::{IN_LANE, Section, place};
+pub(crate) use plan::{Entry, IN_LANE, Layout, Plan, Rows, Section, place};
 pub(crate) use recorder::{FirstRows, Recorder, Wire};
 
 use std::cell::RefCell;
 
-use crate::arith::{DIGEST, compress};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::hash::{DIGEST, compress};
 use crate::poseidon::WIDTH_16;
 use build::{Build, Node};
 

@@ -4,11 +4,12 @@ use std::ops::{Add, Mul, Sub};
 
 use super::build::Node;
 use super::{Circuit, Id};
-use crate::arith::{Arith, DIGEST, ONE_STATE, OfLane, show};
+use crate::arith::{Arith, OfLane, show};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::merkle::{Digest, Opened};
+use crate::hash::{DIGEST, Digest, ONE_STATE};
+use crate::merkle::Opened;
 
 /// Number of bits of the modulus.
 const BITS: usize = 31;

@@ -1,8 +1,8 @@
 //! Small circuits: what a run computes satisfies the built circuit, and nothing else does.
 
-use super::build::Entry;
 use super::*;
 use crate::arith::Arith;
+use crate::circuit::plan::Entry;
 use crate::error::VerifyError;
 use crate::poseidon::Kind;
 

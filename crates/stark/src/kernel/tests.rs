@@ -1,5 +1,6 @@
 use super::*;
 use crate::field::P;
+use crate::poseidon::kernels::KERNELS;
 use proptest::prelude::*;
 
 /// Every operation on the first `Packed::LANES` elements, in the order of [`expected`].

@@ -1,10 +1,11 @@
 use alphorn_exec::Backend;
 
 use super::*;
-use crate::arith::{DIGEST, Native};
+use crate::arith::Native;
 use crate::field::Fp;
-use crate::kernel::KERNELS;
+use crate::hash::DIGEST;
 use crate::multilinear::evaluate;
+use crate::poseidon::kernels::KERNELS;
 use crate::test_random::Random;
 use crate::transcript::Lie;
 

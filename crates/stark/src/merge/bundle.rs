@@ -7,18 +7,19 @@
 
 use alphorn_exec::Exec;
 
-use super::child::Header;
+use super::hints::{Bundled, Header, Kept, ListedChild};
 use super::known::{BundleOutputs, DIGEST_EXTS, Form, MergeKnown, RegistryAt, left_digest};
 use super::layout::{CHILDREN_MAX, REGISTRY_LOG2};
-use super::split::{Bundled, Kept, ListedChild};
 use super::verifier::{read_argued, read_bundle};
 use super::{Child, ChildKind, ChildProof, Merges, check_length, check_tree};
-use crate::arith::{DIGEST, Native};
+use crate::arith::Native;
 use crate::error::{ProveError, VerifyError};
 use crate::extension::Ext;
 use crate::field::Fp;
-use crate::merkle::{Digest, chain};
-use crate::proof::{Registry, check_registry, check_statement};
+use crate::hash::{DIGEST, Digest};
+use crate::merkle::chain;
+use crate::proof::{check_registry, check_statement};
+use crate::registry::Registry;
 use crate::statement::Statement;
 use crate::transcript::tag;
 use crate::whir::Preset;

@@ -156,8 +156,8 @@ impl Pass for Join<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::KERNELS;
     use crate::merge::layout::CELLS_LOG2;
+    use crate::poseidon::kernels::KERNELS;
     use crate::test_random::Random;
 
     /// Vectors at some cells, with the elements that they have.

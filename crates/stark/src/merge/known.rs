@@ -3,10 +3,10 @@
 use std::ops::Add;
 
 use super::layout::{CELLS_LOG2, Dimensions, REGISTRY_LOG2, WIRING_LOG2};
-use crate::arith::DIGEST;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::merkle::{Digest, chain};
+use crate::hash::{DIGEST, Digest};
+use crate::merkle::chain;
 use crate::transcript::tag;
 
 /// How a proof unites its children.

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use crate::arith::DIGEST;
 use crate::circuit;
 use crate::extension::DEGREE;
+use crate::hash::DIGEST;
 use crate::poseidon::Kind;
 use crate::poseidon_gkr::Units;
 use crate::relation::Relation;

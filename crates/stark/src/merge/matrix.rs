@@ -12,21 +12,12 @@ use std::collections::BTreeMap;
 use alphorn_exec::Backend;
 
 use super::layout::PRODUCTS_LOG2;
-use super::sources::{Buffer, Sources, load};
+use super::sources::{Buffer, LANES, Sources, load, times_x};
 use crate::circuit::Entry;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::vector::{Planes, Vector};
-
-/// Number of rows of a batch that are taken together: a multiple of the lanes of each kernel.
-pub(super) const LANES: usize = 16;
-
-/// X · x.
-pub(super) fn times_x(x: Ext) -> Ext {
-    let [a, b, c, d, e] = x.0;
-    Ext([e, a, b - e, c, d])
-}
 
 /// X^power · x.
 fn shifted(mut x: Ext, power: u8) -> Ext {

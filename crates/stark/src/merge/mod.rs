@@ -28,6 +28,8 @@ mod bundle;
 mod cells;
 mod child;
 mod codec;
+mod gadgets;
+mod hints;
 mod known;
 mod lanes;
 mod layout;
@@ -44,34 +46,34 @@ mod tests;
 mod verifier;
 mod weights;
 mod wiring;
+mod witness;
 
 pub use bundle::{BundleProof, Item};
 pub use codec::{is_bundle, is_merge, merge_level};
 pub use layout::CHILDREN_MAX;
 
-use crate::arith::{DIGEST, Native};
+use crate::arith::Native;
 use crate::error::{ProveError, VerifyError};
 use crate::extension::DEGREE;
 use crate::field::Fp;
-use crate::merkle::Digest;
+use crate::hash::{DIGEST, Digest};
 use crate::poseidon_gkr;
-use crate::proof::{
-    PublicPoint, Registry, Statements, SuccinctProof, check_registry, check_statement,
-};
+use crate::proof::{PublicPoint, Statements, SuccinctProof, check_registry, check_statement};
+use crate::registry::Registry;
 use crate::relation::Relation;
 use crate::statement::{Statement, bitfield_words};
 use crate::whir::{self, Preset};
 use alphorn_exec::Exec;
-use child::{Header, Hints};
+use hints::{Header, Hints};
 use known::{Form, MergeKnown};
 use layout::{
     CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, Dimensions, PRODUCTS_LOG2, REGISTRY_LOG2, SLICE_LOG2,
     WIRING_LOG2, units,
 };
-use prover::{Prover, Verified};
 use std::sync::OnceLock;
 use verifier::read_merge;
 use wiring::{Wiring, setting};
+use witness::{Prover, Verified};
 
 /// The sizes that determine the error of a merge.
 pub(crate) struct MergeSizes {

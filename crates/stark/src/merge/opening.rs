@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use alphorn_exec::{Exec, Stopped};
 
 use super::layout::{COLUMN_SLICES, SLICE_LOG2, WORD_LOG2, cell, first_slice};
-use super::prover::{Child, Prover};
 use super::residual::{CIRCUITS, matrix, row_weights};
 use super::weights::{Claims, Part};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::Dispatch;
+use crate::merge::witness::{Child, Prover};
 use crate::multilinear::eq_table;
 use crate::vector::{self, Planes, eq_planes};
 use crate::whir::blocks::{Blocks, Outer};

@@ -1,10 +1,9 @@
 //! The prover of a merge.
 
+use super::witness::{Child, Prover, Verified};
 use alphorn_exec::{Exec, Stopped};
 
-use super::ChildKind;
-use super::child::{Header, Hints};
-use super::known::{MergeKnown, parameters};
+use super::known::parameters;
 use super::layout::{
     CHILD_LOG2, COLUMN_SLICES, LANES_LOG2, PLACES_LOG2, REGISTRY_LOG2, ROWS_LOG2, SLICE_LOG2,
     WORDS_LOG2, cell, units,
@@ -14,58 +13,20 @@ use super::residual::wiring_weights;
 use super::rounds::union;
 use super::verifier::read_argued;
 use super::weights::Column;
-use super::wiring::Wiring;
-use crate::arith::{DIGEST, Native};
+use crate::arith::Native;
 use crate::circuit::{Circuit, Recorder};
 use crate::error::{ProveError, VerifyError};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::hash::DIGEST;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon::{Kind, STATES, Trace, WIDTH_16};
 use crate::poseidon_gkr::skip::ROWS;
 use crate::poseidon_gkr::{self, OutputClaim, RowWeights};
-use crate::proof::Registry;
 use crate::transcript::Sender;
 use crate::vector::eq_planes;
 use crate::whir::blocks::Outer;
 use crate::whir::{self, Committer, Preset, Remaining};
-
-/// A child to be merged: the hints for its circuit, its proof's elements and its bitfield.
-#[derive(Clone, Debug)]
-pub(super) struct Verified {
-    pub(super) hints: Hints,
-    pub(super) elements: Vec<Fp>,
-    pub(super) bits: Vec<bool>,
-}
-
-/// The witness of a child's circuit.
-#[derive(Clone)]
-pub(super) struct Child {
-    pub(super) circuit: usize,
-    pub(super) cells: Vec<Fp>,
-    pub(super) permuted: Vec<[Fp; WIDTH_16]>,
-}
-
-/// The state of a prover.
-pub(super) struct Prover<'a> {
-    pub(super) exec: Exec<'a>,
-    pub(super) wiring: &'a Wiring,
-    pub(super) setting: super::child::Setting<'a>,
-    /// The registry of a merge. The remaining registry claims of a bundle are not reduced.
-    pub(super) registry: Option<&'a Registry>,
-    pub(super) known: MergeKnown<Fp>,
-}
-
-impl Header {
-    /// The number of the circuit that verifies such proofs.
-    pub(super) fn circuit(&self) -> usize {
-        match self {
-            Header::Leaf { .. } => ChildKind::Leaf.circuit(),
-            Header::Merged { .. } => ChildKind::Merge.circuit(),
-            Header::Bundled(_) => ChildKind::Bundle.circuit(),
-        }
-    }
-}
 
 impl Prover<'_> {
     /// Proves a merge of children over the commitment of a preset.

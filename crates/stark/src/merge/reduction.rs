@@ -8,14 +8,14 @@ use super::known::Outputs;
 use super::layout::{
     CELLS_LOG2, CIRCUITS_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, WIRING_LOG2,
 };
-use super::prover::Prover;
 use super::residual::{CIRCUITS, WiringWeights, row_weights};
 use super::wiring::MATRICES;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::kernel::Dispatch;
+use crate::merge::witness::Prover;
 use crate::multilinear::{eq_table, powers};
-use crate::proof::Registry;
+use crate::registry::Registry;
 use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
 use crate::vector::{Planes, eq_planes};

@@ -14,9 +14,8 @@ use super::layout::{
     CELLS_LOG2, CHILD_LOG2, CIRCUITS_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2,
     ROWS_LOG2, WIRING_LOG2,
 };
-use super::verifier::sum;
 use super::weights::{Claims, Part};
-use crate::arith::Arith;
+use crate::arith::{Arith, sum};
 use crate::error::VerifyError;
 use crate::extension::Ext;
 use crate::field::Fp;

@@ -3,10 +3,10 @@
 use alphorn_exec::{Exec, Stopped};
 
 use super::layout::{CHILD_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2};
-use super::prover::{Child, Prover};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
+use crate::merge::witness::{Child, Prover};
 use crate::multilinear::{eq_table, powers};
 use crate::sumcheck::{prove_small, quadratic, send_round};
 use crate::transcript::Sender;

@@ -3,11 +3,19 @@
 use alphorn_exec::Backend;
 
 use super::cells::CellWeights;
-use super::matrix::{LANES, times_x};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 use crate::vector::{Planes, Vector};
+
+/// Number of rows of a batch that are taken together: a multiple of the lanes of each kernel.
+pub(super) const LANES: usize = 16;
+
+/// X · x.
+pub(super) fn times_x(x: Ext) -> Ext {
+    let [a, b, c, d, e] = x.0;
+    Ext([e, a, b - e, c, d])
+}
 
 /// The values of a circuit and their positions among its cells.
 #[derive(Clone, Debug, Default)]

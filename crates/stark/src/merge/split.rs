@@ -12,56 +12,21 @@
 //! the circuit leaves is that entry's. Those of the others are dropped with them. That is sound because each entry
 //! has its own proof and its own claim: nothing that is dropped could repair what is kept.
 
-use super::ChildKind;
-use super::child::{
-    PublicInputs, Recorded, Setting, block, chain, entry, flags, kind_marks, level_below, marks,
-    open_first,
+use super::gadgets::{
+    PublicInputs, Recorded, Setting, assert_same, block, chain, entry, flags, kind_marks,
+    level_below, marks, open_first,
 };
+use super::hints::{Bundled, Kept};
 use super::known::{Form, MergeKnown, Outputs, RegistryAt, left_start};
 use super::layout::{CHILDREN_MAX, Dimensions, REGISTRY_LOG2, WORD_LOG2};
 use super::verifier::read_bundle;
-use crate::arith::{Arith, DIGEST};
+use crate::arith::Arith;
 use crate::circuit::{Recorder, Wire};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::merkle::Digest;
+use crate::hash::DIGEST;
 use crate::transcript::tag;
-
-/// The contents of a bundle's header, and the additional hints for the circuit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bundled {
-    /// Its level.
-    pub(super) level: u32,
-    /// The kind of each of its children.
-    pub(super) kinds: Vec<ChildKind>,
-    /// The items it lists.
-    pub(super) listed: Vec<ListedChild>,
-    /// The entry that is kept; ignored if the bundle is proved as a whole.
-    pub(super) kept: Kept,
-    /// The remaining registry claims of its entries if it is proved as a whole, otherwise those of the bundle in
-    /// it that has the entry.
-    pub(super) left: Vec<Ext>,
-}
-
-/// The data that a bundle lists for a child.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ListedChild {
-    /// The inputs of its circuit from the first public value to the committee.
-    pub(super) inputs: Vec<Fp>,
-    /// The digest of its bitfield.
-    pub(super) bitfield: Digest,
-}
-
-/// The entry of a bundle that is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// The child that has it.
-    pub(super) child: usize,
-    /// If that child is a bundle, all its entries as it lists them, and the index of the one kept.
-    pub(super) entries: Vec<Digest>,
-    pub(super) entry: usize,
-}
 
 /// The digest of an entry as a bundle lists it: see [`crate::statement::Statement::listed_digest`].
 fn listed<'a>(
@@ -120,24 +85,6 @@ fn chosen<'a>(
         sum = std::array::from_fn(|i| sum[i] + of_flag[i]);
     }
     sum
-}
-
-/// Asserts that two digests are equal if a flag is set.
-pub(super) fn assert_same<'a>(
-    recorder: &mut Recorder<'a>,
-    flag: Wire<'a>,
-    digests: [[Wire<'a>; DIGEST]; 2],
-    error: VerifyError,
-) -> Result<(), VerifyError> {
-    let [a, b] = digests;
-    let difference: [Wire<'a>; DIGEST] = std::array::from_fn(|i| a[i] - b[i]);
-    for part in difference.chunks(DEGREE) {
-        // Five differences in one row: elements of F_p are independent coordinates of F, so the packed value is
-        // zero only if all are.
-        let part = recorder.pack(part) * flag;
-        recorder.assert_zero(part, error)?;
-    }
-    Ok(())
 }
 
 /// The first bit of a word.

@@ -11,12 +11,12 @@ mod stated;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::prover::Child as ChildWitness;
 use super::*;
 use crate::chains::Parameters;
 use crate::chains::tests::{Example, MESSAGE};
 use crate::extension::Ext;
-use crate::kernel::KERNELS;
+use crate::merge::witness::Child as ChildWitness;
+use crate::poseidon::kernels::KERNELS;
 use crate::proof::{prove_succinct, verify_succinct};
 use crate::test_random::Random;
 

@@ -8,9 +8,10 @@ use super::layout::{
 };
 use super::residual::{RegistryClaims, WiringAt, WiringClaims, wiring_weights};
 use super::weights::{Claim, Claims, Column, Part};
-use crate::arith::{Arith, DIGEST};
+use crate::arith::{Arith, sum};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
+use crate::hash::DIGEST;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon::{Kind, WIDTH_16};
 use crate::poseidon_gkr::skip::{ROWS, lagrange};
@@ -21,12 +22,6 @@ use crate::whir::{self, Commitment, Preset};
 
 /// Degree of a round of the rows and of the union.
 const ROUND_DEGREE: usize = 2;
-
-pub(super) fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
-    terms
-        .into_iter()
-        .fold(arith.ext(Ext::ZERO), |sum, x| sum + x)
-}
 
 /// The weight of each child at a point of children.
 pub(super) fn child_weights<A: Arith>(

@@ -1,8 +1,7 @@
 //! Claims of a merge on committed data, and their weights at a point.
 
 use super::layout::{BLOCK_LOG2, CHILD_LOG2, COLUMNS_LOG2, ROWS_LOG2, SLICE_LOG2, WORD_LOG2};
-use super::verifier::sum;
-use crate::arith::Arith;
+use crate::arith::{Arith, sum};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::multilinear::{Scalar, eq_at, eq_points, eq_table};

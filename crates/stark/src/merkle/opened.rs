@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use alphorn_exec::{Backend, Exec};
 
-use super::{Digest, compress_all};
-use crate::arith::DIGEST;
+use super::compress_all;
 use crate::error::VerifyError;
 use crate::field::Fp;
+use crate::hash::{DIGEST, Digest};
 
 /// A tree whose rows are opened: each leaf is a chain of hashes of a row of elements.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +158,7 @@ mod tests {
         let exec = Exec::new(Backend::Portable, None);
         let leaf = |row: &Vec<Fp>| {
             let block = std::array::from_fn(|i| row.get(i).copied().unwrap_or_default());
-            crate::arith::compress([Fp::ONE; DIGEST], block)
+            crate::hash::compress([Fp::ONE; DIGEST], block)
         };
         let mut levels = vec![rows.iter().map(leaf).collect::<Vec<Digest>>()];
         for _ in 0..height {
@@ -219,14 +219,14 @@ mod tests {
                 let opened = Shown::new(backend, &tree, Sent::new(indices, 3), part)?;
                 for index in indices {
                     assert_eq!(opened.row(*index), rows[*index]);
-                    let mut digest = crate::arith::compress(
+                    let mut digest = crate::hash::compress(
                         tree.start,
                         std::array::from_fn(|i| rows[*index].get(i).copied().unwrap_or_default()),
                     );
                     for (height, sibling) in opened.path(*index).enumerate() {
                         digest = match index >> height & 1 {
-                            0 => crate::arith::compress(digest, sibling),
-                            _ => crate::arith::compress(sibling, digest),
+                            0 => crate::hash::compress(digest, sibling),
+                            _ => crate::hash::compress(sibling, digest),
                         };
                     }
                     assert_eq!(digest, root);

@@ -12,6 +12,7 @@
 
 mod block;
 mod grain;
+pub(crate) mod kernels;
 mod poseidon2;
 mod single;
 mod trace;

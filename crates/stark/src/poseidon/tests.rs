@@ -1,5 +1,5 @@
 use super::*;
-use crate::kernel::KERNELS;
+use crate::poseidon::kernels::KERNELS;
 use p3_field::{PrimeCharacteristicRing, PrimeField32};
 use p3_koala_bear::{
     KoalaBear, default_koalabear_poseidon1_16, default_koalabear_poseidon1_24,

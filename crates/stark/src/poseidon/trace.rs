@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 
 use alphorn_exec::{Backend, Exec};
 
-use super::{HALF_FULL, OWN, Poseidon2, Rounds, TABLES_16, TABLES_24, Tables, WIDTH_16, WIDTH_24};
-use super::{block::Block, poseidon2};
+use super::block::Block;
+use super::{
+    HALF_FULL, OWN, Poseidon2, Rounds, TABLES_16, TABLES_24, Tables, WIDTH_16, WIDTH_24, poseidon2,
+};
 use crate::field::Fp;
 use crate::kernel::{Dispatch, Packed, Pass};
 
@@ -332,8 +334,8 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::KERNELS;
     use crate::poseidon::Permutations;
+    use crate::poseidon::kernels::KERNELS;
     use crate::test_random::Random;
 
     fn permuted(kind: Kind, state: &[Fp]) -> Vec<Fp> {

@@ -2,11 +2,10 @@
 
 use alphorn_exec::{Exec, Stopped};
 
-use super::output::prove_output;
 use super::passes::{Columns, CubeSums, FoldRows, LinearSums, SkipSums};
 use super::skip::{ROWS, domain, lagrange};
-use super::verifier::{inputs_of, partial_weights};
-use super::{Leaves, OutputClaim, Point, SKIP_DEGREE, Units, Values};
+use super::verifier::partial_weights;
+use super::{Point, SKIP_DEGREE, Units, Values};
 use crate::arith::Native;
 use crate::extension::Ext;
 use crate::field::Fp;
@@ -243,7 +242,7 @@ impl<'a> Prover<'a> {
     }
 
     /// A full round.
-    fn full(
+    pub(super) fn full(
         &self,
         sender: &mut Sender,
         round: usize,
@@ -291,7 +290,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Proves all partial rounds; claims the state before them and the committed cubes.
-    fn partial(
+    pub(super) fn partial(
         &self,
         sender: &mut Sender,
         point: &Point<Ext>,
@@ -421,38 +420,4 @@ pub(super) fn send_skip(sender: &mut Sender, coefficients: Values, degree: usize
     debug_assert!(coefficients[degree + 1..].iter().all(|c| *c == Ext::ZERO));
     sender.send(&coefficients[1..=degree]);
     sender.challenge()
-}
-
-/// Proves an output claim, down to claims on cubes and inputs.
-///
-/// # Errors
-/// [`Stopped`] if the computation is stopped.
-pub(crate) fn prove(
-    sender: &mut Sender,
-    exec: Exec<'_>,
-    units: &Units,
-    trace: &Trace,
-    claim: &OutputClaim<Ext>,
-) -> Result<Leaves<Ext>, Stopped> {
-    let prover = Prover {
-        exec,
-        units,
-        trace,
-        permutation: units.kind.permutation(),
-    };
-    let (mut point, _) = prove_output(&prover, sender, claim)?;
-    for round in [6, 5, 4] {
-        (point, _) = prover.full(sender, round, &trace.states[round + 1], &point)?;
-    }
-    let (cubes_at, values) = prover.partial(sender, &point)?;
-    let (mut point, mut inputs) = (cubes_at.clone(), Vec::new());
-    for round in [3, 2, 1, 0] {
-        (point, inputs) = prover.full(sender, round, &trace.states[round], &point)?;
-    }
-    Ok(Leaves {
-        cubes_at,
-        cubes: values[units.kind.lanes()..].to_vec(),
-        inputs_at: point,
-        inputs: inputs_of(&Native::new(&[]), prover.permutation, inputs),
-    })
 }

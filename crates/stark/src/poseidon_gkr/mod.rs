@@ -17,18 +17,22 @@
 mod layers;
 mod output;
 mod passes;
+mod prover;
 pub(crate) mod skip;
 #[cfg(test)]
 mod tests;
 mod verifier;
 
-pub(crate) use layers::prove;
+pub(crate) use prover::prove;
 pub(crate) use verifier::verify;
 
 use crate::error::VerifyError;
 use crate::extension::Ext;
 use crate::multilinear::Scalar;
 use crate::poseidon::{Kind, WIDTH_24};
+
+/// The last full round.
+const LAST: usize = 7;
 
 /// Number of coefficients in a skip message without c_0: degree 45.
 const SKIP_DEGREE: usize = 45;

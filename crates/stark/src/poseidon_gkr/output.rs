@@ -4,16 +4,13 @@ use alphorn_exec::Stopped;
 
 use super::layers::{Prover, send_skip, unscaled};
 use super::skip::{COSETS, ROWS, domain, lagrange};
-use super::{LANES, OUTPUT_SKIP_DEGREE, OutputClaim, Point, Values};
+use super::{LANES, LAST, OUTPUT_SKIP_DEGREE, OutputClaim, Point, Values};
 use crate::arith::Native;
 use crate::extension::Ext;
 use crate::multilinear::eq_table;
 use crate::sumcheck::{bind, interpolate, send_round};
 use crate::transcript::Sender;
 use crate::vector::{Planes, Words, words};
-
-/// The last full round.
-pub(super) const LAST: usize = 7;
 
 /// The weights of the cubes of a place, Σ_j Ω_j·M_ji of each row: `[column][row]`.
 fn place_weights(prover: &Prover<'_>, rows: &[[Ext; LANES]]) -> Vec<[Ext; ROWS]> {

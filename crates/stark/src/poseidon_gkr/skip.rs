@@ -179,8 +179,9 @@ pub(crate) fn lagrange<A: Arith>(arith: &A, z: A::Ext) -> Vec<A::Ext> {
 mod tests {
     use super::*;
     use crate::arith::Native;
-    use crate::kernel::{Dispatch, KERNELS, Pass};
+    use crate::kernel::{Dispatch, Pass};
     use crate::multilinear::horner;
+    use crate::poseidon::kernels::KERNELS;
     use crate::test_random::Random;
 
     struct Extend<'a>(&'a [Vec<Fp>]);

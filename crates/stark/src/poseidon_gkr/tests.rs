@@ -2,11 +2,12 @@ use alphorn_exec::{Backend, Exec};
 
 use super::skip::{ROWS, lagrange};
 use super::*;
-use crate::arith::{DIGEST, Native};
+use crate::arith::Native;
 use crate::error::VerifyError;
 use crate::field::Fp;
-use crate::kernel::KERNELS;
+use crate::hash::DIGEST;
 use crate::multilinear::eq_table;
+use crate::poseidon::kernels::KERNELS;
 use crate::poseidon::{Kind, Trace};
 use crate::test_random::Random;
 use crate::transcript::{Channel, Lie, Sender};

@@ -1,12 +1,11 @@
 //! The verifier of all layers, over any arithmetic.
 
-use super::output::LAST;
 use super::skip::{ROWS, lagrange};
 use super::{
-    Leaves, OUTPUT_ROUND_DEGREE, OUTPUT_SKIP_DEGREE, OutputClaim, PartialWeights, Point,
+    LAST, Leaves, OUTPUT_ROUND_DEGREE, OUTPUT_SKIP_DEGREE, OutputClaim, PartialWeights, Point,
     ROUND_DEGREE, SKIP_DEGREE, Units,
 };
-use crate::arith::Arith;
+use crate::arith::{Arith, sum};
 use crate::error::VerifyError;
 use crate::extension::Ext;
 use crate::field::Fp;
@@ -14,12 +13,6 @@ use crate::multilinear::{eq_table, horner, powers};
 use crate::poseidon::{Kind, Permutation};
 use crate::sumcheck::{read_plain_round, read_round};
 use crate::transcript::Channel;
-
-fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
-    terms
-        .into_iter()
-        .fold(arith.ext(Ext::ZERO), |sum, x| sum + x)
-}
 
 /// Σ_i w_i·x_i for constants w.
 fn constant_dot<A: Arith>(arith: &A, weights: &[Fp], values: &[A::Ext]) -> A::Ext {

@@ -2,11 +2,12 @@
 //! polynomials.
 
 use super::weights::{Denominators, Setting};
-use crate::arith::{Arith, DIGEST};
+use crate::arith::Arith;
 use crate::claims::{Claim, Claimed, Column, Ledger, Part};
 use crate::error::VerifyError;
 use crate::extension::Ext;
 use crate::field::Fp;
+use crate::hash::DIGEST;
 use crate::logup;
 use crate::poseidon_gkr::{self, OutputClaim};
 use crate::relation::{Part as Rows, Relation};

@@ -1,8 +1,8 @@
 //! The number of elements in each part of a succinct proof.
 
 use super::reduce::UNION_DEGREE;
-use crate::arith::DIGEST;
 use crate::extension::DEGREE;
+use crate::hash::DIGEST;
 use crate::poseidon_gkr;
 use crate::relation::Relation;
 use crate::whir::Preset;

@@ -4,11 +4,13 @@ use super::prover::Sides;
 use super::reduce::parameters;
 use super::witness::Run;
 use super::*;
-use crate::arith::{DIGEST, Native};
+use crate::arith::Native;
 use crate::chains::tests::{Example, MESSAGE, MINI, exec};
 use crate::chains::{Chains, Parameters};
 use crate::claims::{Claimed, Committed};
-use crate::kernel::KERNELS;
+use crate::error::ProveError;
+use crate::hash::DIGEST;
+use crate::poseidon::kernels::KERNELS;
 use crate::transcript::{Lie, Sender};
 
 mod forgery;

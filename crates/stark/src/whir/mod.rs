@@ -32,8 +32,8 @@ pub(crate) use slices::Rounds;
 pub(crate) use verifier::{Commitment, Remaining, read_commitment, verify};
 pub(crate) use weights::claim_at;
 
-use crate::arith::DIGEST;
 use crate::extension::DEGREE;
+use crate::hash::DIGEST;
 use crate::merkle::nodes_max;
 use crate::multilinear::Scalar;
 

@@ -190,8 +190,8 @@ fn finish_square<V: Packed>(domain: &Domain, square: &mut [Fp]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::KERNELS;
     use crate::multilinear::horner;
+    use crate::poseidon::kernels::KERNELS;
     use crate::test_random::Random;
 
     #[test]

@@ -7,10 +7,9 @@
 use alphorn_exec::{Exec, Stopped};
 
 use super::ntt::Domain;
-use crate::arith::{DIGEST, compress};
 use crate::field::Fp;
+use crate::hash::{DIGEST, Digest, compress};
 use crate::kernel::{Dispatch, Packed, Pass};
-use crate::merkle::Digest;
 use crate::poseidon::{WIDTH_16, compress_vectors_own};
 use crate::transcript::tag;
 

@@ -4,10 +4,11 @@ use super::oracle::leaf_start;
 #[cfg(test)]
 use super::weak;
 use super::{OracleParameters, Preset, power_at};
-use crate::arith::{Arith, DIGEST, OfLane};
+use crate::arith::{Arith, OfLane};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::hash::DIGEST;
 use crate::merkle::Opened;
 use crate::multilinear::{Scalar, eq_points, eq_table, evaluate, powers};
 use crate::sumcheck::read_plain_round;

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use super::super::bundle::{BundleProof, Item};
-use super::super::split::{Bundled, Kept};
 use super::bundle::{BUNDLE, Part, child_of, entries, prove, statements, verify_items};
 use super::*;
+use crate::merge::hints::{Bundled, Kept};
 
 /// Two leaves in a bundle, a leaf next to it, and a merge in a bundle of its own.
 pub(super) struct Nested {

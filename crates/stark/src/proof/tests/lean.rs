@@ -5,7 +5,7 @@ use crate::chains::cells::CellLie;
 use crate::chains::kind;
 use crate::chains::lean::tests::{Example, MINI, SPOKEN, opening, unread};
 use crate::chains::lean::{DIGEST, LeanChains, LeanParameters, PARAMETER, kind as own};
-use crate::kernel::KERNELS;
+use crate::poseidon::kernels::KERNELS;
 use crate::relation::{Entry, Form, ROW_CUBES, WIDE_ROW_CUBES};
 use crate::test_random::Random;
 use crate::whir::Preset;

@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::ops::{Add, Mul, Sub};
 
 use super::*;
-use crate::arith::{Arith, compress};
-use crate::kernel::KERNELS;
+use crate::arith::Arith;
+use crate::hash::compress;
 use crate::merkle::Opened;
+use crate::poseidon::kernels::KERNELS;
 
 /// Number of operations of each kind that the verifier executes.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Proofs over the polynomial commitment.
 
 use super::*;
-use crate::kernel::KERNELS;
+use crate::poseidon::kernels::KERNELS;
 use crate::proof::succinct::prove_committed;
 use crate::whir::{OracleParameters, Preset};
 use alphorn_exec::Watch;

@@ -2,11 +2,11 @@
 //! that it breaks is removed from the verifier, so it is the rule that rejects it.
 
 use super::*;
-use crate::arith::DIGEST;
 use crate::error::VerifyError;
 use crate::extension::DEGREE;
-use crate::kernel::KERNELS;
+use crate::hash::DIGEST;
 use crate::multilinear::eq_points;
+use crate::poseidon::kernels::KERNELS;
 use crate::test_random::Random;
 use crate::transcript::{Channel, Lie as Said};
 use crate::whir::weak::{Rule, without};
