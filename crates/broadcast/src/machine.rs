@@ -9,6 +9,15 @@ mod send;
 mod sink;
 mod source;
 
+use alphorn_scheme::{Bytes, JobId};
+use alphorn_types::{Peer, Time};
+use gate::Gate;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use super::config::{Config, Schedule};
 use super::live::{Live, PeerIndex, memory_bytes};
 use super::message::{Known, Message};
@@ -18,14 +27,6 @@ use super::reject::{Refused, Reject};
 use super::work::{Product, Work};
 use super::{Input, Output, Priority, Step, Unpublished};
 use crate::rlnc::{Coding, Header, Id, Published, Subject};
-use alphorn_scheme::{Bytes, JobId};
-use alphorn_types::{Peer, Time};
-use gate::Gate;
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
-use sha2::{Digest, Sha256};
-use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Number of ended broadcasts remembered, in multiples of `live_max`, so that a late piece is not an orphan, and
 /// neither an old header nor another header of its subject opens a new broadcast.

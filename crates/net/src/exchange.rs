@@ -12,11 +12,14 @@ use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::admission::KNOWN_MAX;
+use crate::asked::Caller;
+use crate::asking::Question;
 use crate::bucket::Bucket;
 use crate::event::{Peer, RequestError};
-use crate::frames::{FrameQueue, STREAMS, WRITE_TIME, drop_frames, read_frames, write_frames};
-use crate::handle::Shared;
-use crate::requests::{Caller, Question, answer, ask};
+use crate::frame_queue::FrameQueue;
+use crate::frames::{STREAMS, WRITE_TIME, drop_frames, read_frames, write_frames};
+use crate::requests::{answer, ask};
+use crate::shared::Shared;
 use crate::status::DropReason;
 use futures::future::{BoxFuture, FutureExt, Ready, ready};
 use futures::stream::{FuturesUnordered, StreamExt};

@@ -3,18 +3,17 @@
 //! Several streams share one queue, and each takes the next frame when it has sent its last. A stream stuck behind a
 //! lost packet thus holds up only part of the traffic.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::Notify;
 
 use crate::bucket::{Bucket, pace};
 use crate::event::Peer;
 use crate::frame::{self, Deframer};
-use crate::handle::{Refused, Shared};
+use crate::frame_queue::FrameQueue;
+use crate::shared::Shared;
 use crate::status::{DropReason, add};
 
 /// Long-lived streams in each direction of a connection.
@@ -26,158 +25,6 @@ pub(crate) const READ_BYTES: usize = 16 * 1024;
 /// Time for one frame to leave: four of the largest in parallel at 1 Mbit/s. Otherwise a peer that does not read would
 /// keep it for ever.
 pub(crate) const WRITE_TIME: Duration = Duration::from_secs(10);
-
-#[derive(Debug)]
-struct Waiting {
-    id: u64,
-    data: Arc<[u8]>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Waiting>,
-    /// Frames that have not left: waiting or being written.
-    count: usize,
-    bytes: usize,
-    closed: bool,
-}
-
-/// The queue to one peer.
-#[derive(Debug, Default)]
-pub(crate) struct FrameQueue {
-    state: Mutex<State>,
-    ready: Notify,
-}
-
-impl FrameQueue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock cannot leave the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next frame, or none when the peer is gone.
-    async fn next(&self) -> Option<Arc<[u8]>> {
-        loop {
-            {
-                let mut state = self.lock();
-                if let Some(waiting) = state.waiting.pop_front() {
-                    // A notification wakes one stream and they do not add up, so each stream passes it on.
-                    if !state.waiting.is_empty() {
-                        self.ready.notify_one();
-                    }
-                    return Some(waiting.data);
-                }
-                if state.closed {
-                    // The other streams wait as well.
-                    self.ready.notify_one();
-                    return None;
-                }
-            }
-            self.ready.notified().await;
-        }
-    }
-
-    fn left(&self, bytes: usize) {
-        let mut state = self.lock();
-        state.count = state.count.saturating_sub(1);
-        state.bytes = state.bytes.saturating_sub(bytes);
-    }
-
-    /// Drops what is waiting, and accepts nothing more.
-    fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.waiting.clear();
-        self.ready.notify_one();
-    }
-}
-
-/// The queues of all connected peers.
-#[derive(Debug)]
-pub(crate) struct FrameQueues {
-    queues: Mutex<BTreeMap<Peer, Arc<FrameQueue>>>,
-    frames_max: usize,
-    bytes_max: usize,
-}
-
-impl FrameQueues {
-    pub(crate) fn new(frames_max: usize, bytes_max: usize) -> Self {
-        Self {
-            queues: Mutex::default(),
-            frames_max,
-            bytes_max,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Peer, Arc<FrameQueue>>> {
-        // The map stays consistent even after a panic.
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn queue(&self, peer: Peer) -> Option<Arc<FrameQueue>> {
-        self.lock().get(&peer).cloned()
-    }
-
-    /// A peer connected. Frames may be sent to it.
-    pub(crate) fn open(&self, peer: Peer, queue: Arc<FrameQueue>) {
-        self.lock().insert(peer, queue);
-    }
-
-    /// A peer disconnected.
-    pub(crate) fn close(&self, peer: Peer) {
-        if let Some(queue) = self.lock().remove(&peer) {
-            queue.close();
-        }
-    }
-
-    /// Queues a frame.
-    pub(crate) fn push(&self, peer: Peer, id: u64, data: Arc<[u8]>) -> Result<(), Refused> {
-        let queue = self.queue(peer).ok_or(Refused::Peer(peer))?;
-        let mut state = queue.lock();
-        if state.closed {
-            return Err(Refused::Peer(peer));
-        }
-        // Frames being written count as well, since they hold their bytes until they have left.
-        if state.count >= self.frames_max {
-            return Err(Refused::Full {
-                what: "frames to the peer",
-                bound: self.frames_max,
-            });
-        }
-        if state.bytes + data.len() > self.bytes_max {
-            return Err(Refused::Full {
-                what: "bytes of frames to the peer",
-                bound: self.bytes_max,
-            });
-        }
-        state.count += 1;
-        state.bytes += data.len();
-        state.waiting.push_back(Waiting { id, data });
-        drop(state);
-        queue.ready.notify_one();
-        Ok(())
-    }
-
-    /// Cancels frames whose sending has not begun, and returns their number.
-    pub(crate) fn cancel(&self, peer: Peer, id: u64) -> u32 {
-        let Some(queue) = self.queue(peer) else {
-            return 0;
-        };
-        let mut state = queue.lock();
-        let (mut count, mut bytes) = (0, 0);
-        state.waiting.retain(|waiting| {
-            let kept = waiting.id != id;
-            if !kept {
-                count += 1;
-                bytes += waiting.data.len();
-            }
-            kept
-        });
-        state.count = state.count.saturating_sub(count as usize);
-        state.bytes = state.bytes.saturating_sub(bytes);
-        count
-    }
-}
 
 /// Sends the frames of a queue on one stream, each within `time`, until the peer is gone or the stream breaks.
 pub(crate) async fn write_frames<S: AsyncWrite + Unpin>(
@@ -292,8 +139,7 @@ mod tests {
         let (sending, shares) = (Arc::clone(&queue), Arc::clone(&shared));
         let broken = write_frames(Unread, PEER, sending, shares, Duration::from_millis(20)).await;
         assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(queue.lock().count, 0);
-        assert_eq!(queue.lock().bytes, 0);
+        assert_eq!(queue.waits(), (0, 0));
         let event = shared.inbox.pop();
         assert!(matches!(
             event,
@@ -342,52 +188,5 @@ mod tests {
         read_frames(stream, PEER, rate, Arc::clone(&shared)).await;
         assert_eq!(shared.inbox.load(), (1, 3));
         assert_eq!(shared.counters.status().dropped(DropReason::Malformed), 1);
-    }
-
-    /// Queues with one for a peer, from which nothing is sent.
-    fn queues(frames_max: usize, bytes_max: usize) -> FrameQueues {
-        let queues = FrameQueues::new(frames_max, bytes_max);
-        queues.open(PEER, Arc::default());
-        queues
-    }
-
-    fn full(what: &'static str, bound: usize) -> Result<(), Refused> {
-        Err(Refused::Full { what, bound })
-    }
-
-    #[test]
-    fn a_queue_takes_bytes_and_frames_up_to_its_bounds() {
-        let queues = queues(5, 100);
-        let push = |length: usize| queues.push(PEER, 1, vec![0; length].into());
-        assert_eq!(push(60), Ok(()));
-        assert_eq!(push(41), full("bytes of frames to the peer", 100));
-        assert_eq!(push(40), Ok(()));
-        for _ in 0..3 {
-            assert_eq!(push(0), Ok(()));
-        }
-        assert_eq!(push(0), full("frames to the peer", 5));
-    }
-
-    #[test]
-    fn what_is_taken_back_leaves_room_for_as_much() {
-        let queues = queues(4, 100);
-        let push = |id: u64| queues.push(PEER, id, vec![0; 25].into());
-        for id in [5, 6, 5, 5] {
-            assert_eq!(push(id), Ok(()));
-        }
-        assert_eq!(queues.cancel(PEER, 7), 0);
-        assert!(push(7).is_err());
-        assert_eq!(queues.cancel(PEER, 5), 3);
-        assert_eq!(queues.cancel(PEER, 5), 0);
-        for _ in 0..3 {
-            assert_eq!(push(7), Ok(()));
-        }
-        assert!(push(7).is_err());
-        // Waiting frames of a departed peer are dropped, and none can be sent to it.
-        let queue = queues.queue(PEER).unwrap();
-        queues.close(PEER);
-        assert!(queue.lock().waiting.is_empty());
-        assert_eq!(push(7), Err(Refused::Peer(PEER)));
-        assert_eq!(queues.cancel(PEER, 7), 0);
     }
 }

@@ -14,8 +14,9 @@ use libp2p::gossipsub::{
 use sha2::{Digest, Sha256};
 
 use crate::config::Config;
-use crate::handle::Shared;
-use crate::service::NetError;
+use crate::error::NetError;
+use crate::scores::{FADED, fade};
+use crate::shared::Shared;
 use crate::status::{DropReason, add};
 use alphorn_types::{Kind, TOPIC_BYTES_MAX, TopicName};
 
@@ -35,16 +36,10 @@ pub(crate) const GRAYLIST_THRESHOLD: f64 = -80.0;
 /// Weight of the square of a peer's invalid messages on a topic.
 const INVALID_WEIGHT: f64 = -20.0;
 
-/// How long misbehaviour is remembered.
-pub(crate) const FADE_TIME: Duration = Duration::from_secs(600);
-
 /// How long gossipsub remembers a disconnected peer, with a counter per topic. Forgers can fill that memory with new
 /// names. Bans and points last longer, in the scores of peers. Only what gossipsub alone counts, malformed messages, is
 /// forgotten with this, and a new name would shed it at once anyway.
 pub(crate) const RETAIN_TIME: Duration = Duration::from_secs(60);
-
-/// What is left after [`FADE_TIME`] counts as zero.
-const FADED: f64 = 0.01;
 
 /// Bytes that one read may return beyond the end of a message. The gossipsub decoder compares everything it has read
 /// with its limit, so a message of the maximum size needs this extra room.
@@ -126,11 +121,6 @@ fn message_id(message: &Message) -> MessageId {
     hash.update(topic.as_bytes());
     hash.update(&message.data);
     MessageId::from(&hash.finalize()[..ID_BYTES])
-}
-
-/// The factor applied to a counter after each `interval` so that it fades within [`FADE_TIME`].
-pub(crate) fn fade(interval: Duration) -> f64 {
-    FADED.powf(interval.as_secs_f64() / FADE_TIME.as_secs_f64())
 }
 
 /// Messages for one peer that may wait in its connection. Gossipsub bounds their number, not their bytes.

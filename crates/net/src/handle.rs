@@ -3,140 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
-
 use crate::address::Address;
-use crate::config::Config;
+use crate::asking::Question;
+use crate::error::Refused;
 use crate::event::{Event, Peer};
-use crate::frames::FrameQueues;
-use crate::inbox::{Dropped, Inbox};
 use crate::key::NodeId;
-use crate::outbox::{Bounds, Command, Outbox, Publication};
-use crate::requests::{Asked, Asking, Question, Ticket};
-use crate::status::{Counters, Status};
-use alphorn_types::{TopicError, TopicName};
+use crate::outbox::{Command, Priority, Publication, Verdict};
+use crate::shared::Shared;
+use crate::status::Status;
+use alphorn_types::TopicName;
 
 /// Poll interval of the wait for the end.
 const END_POLL: Duration = Duration::from_millis(2);
-
-/// Which publications are dropped first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Priority {
-    /// Own proposals, votes and aggregates. They may use the reserved slots.
-    Duty,
-    /// Everything else of the current slot.
-    Normal,
-    /// Late results, which are dropped first.
-    Backfill,
-}
-
-impl Priority {
-    /// All priorities, best first.
-    pub(crate) const ALL: [Self; 3] = [Self::Duty, Self::Normal, Self::Backfill];
-}
-
-/// What to do with a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// Forward it.
-    Accept,
-    /// Drop it. No peer is to blame.
-    Ignore,
-    /// Drop it and penalise every peer that sent it.
-    Reject,
-}
-
-/// Why a call was not accepted. It has no effect then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refused {
-    /// A queue is full.
-    #[error("queue of {what} is full at {bound}")]
-    Full {
-        /// Which queue.
-        what: &'static str,
-        /// Its capacity.
-        bound: usize,
-    },
-    /// The text is not a topic.
-    #[error(transparent)]
-    Topic(#[from] TopicError),
-    /// The topic belongs to another network, or to none of this network's committees.
-    #[error("topic is not of this network or its committees")]
-    OtherNetwork,
-    /// Longer than the topic's kind, the protocol or a frame allows.
-    #[error("{bytes} bytes, must be at most {bytes_max}")]
-    Long {
-        /// The length.
-        bytes: usize,
-        /// The bound.
-        bytes_max: usize,
-    },
-    /// No request protocol has that name.
-    #[error("no such request protocol")]
-    Protocol,
-    /// No such peer is connected.
-    #[error("no peer {0}")]
-    Peer(Peer),
-    /// The network has stopped.
-    #[error("the network has stopped")]
-    Closed,
-}
-
-/// State shared by both sides.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) config: Config,
-    pub(crate) inbox: Inbox,
-    pub(crate) outbox: Outbox,
-    pub(crate) counters: Counters,
-    pub(crate) frames: FrameQueues,
-    pub(crate) asked: Asked,
-    pub(crate) asking: Asking,
-}
-
-impl Shared {
-    pub(crate) fn new(config: Config) -> Self {
-        let limits = &config.limits;
-        let inbox = Inbox::new(
-            limits.inbox_messages_max,
-            limits.inbox_bytes_max,
-            config.verdict_time(),
-        );
-        let outbox = Outbox::new(Bounds {
-            publications_max: limits.outbox_messages_max,
-            reserved: limits.outbox_reserved,
-            publication_bytes_max: limits.outbox_bytes_max,
-            verdicts_max: limits.tokens_max,
-        });
-        Self {
-            inbox,
-            outbox,
-            counters: Counters::default(),
-            frames: FrameQueues::new(limits.send_queue_frames_max, limits.send_queue_bytes_max),
-            asked: Asked::new(&config),
-            asking: Asking::new(limits),
-            config,
-        }
-    }
-
-    /// Counts what was evicted from the inbox, and lets gossip forget it.
-    pub(crate) fn gave_way(&self, dropped: Dropped) {
-        self.counters.dropped(dropped.reason);
-        if let Some(token) = dropped.token {
-            // If the queue is full the token expires instead.
-            let _ = self.outbox.verdict(token, Verdict::Ignore);
-        }
-    }
-
-    /// Whether a topic belongs to this network and its layout.
-    pub(crate) fn knows(&self, topic: TopicName) -> bool {
-        let (committee, part) = topic.topic.place();
-        topic.network == self.config.network
-            && committee < self.config.committees
-            && part < self.config.subcommittees
-    }
-}
 
 /// The driver's side of a network, shared by all clones. Dropping all of them does not stop the network, but
 /// [`shutdown`](Self::shutdown) or dropping its [`Events`] does.
@@ -224,7 +102,7 @@ impl Handle {
         within(data.len(), protocols[protocol].request_bytes_max)?;
         let response_bytes = protocols[protocol].response_bytes_max;
         // The longest response counts from the start, so that all responses in flight fit into memory together.
-        let ticket = Ticket::take(&self.shared, peer, id, response_bytes)?;
+        let ticket = self.shared.ticket(peer, id, response_bytes)?;
         let question = Question {
             protocol,
             data,

@@ -16,16 +16,18 @@
 //! | `bucket`, `throttle` | limits on what a peer may send |
 //! | `config` | what is carried, where it listens, and every limit |
 //! | `dialer`, `admission` | outbound dialling, and admission of inbound connections |
+//! | `error` | why a network does not start, and why it does not accept a call |
 //! | `event`, `handle` | events for a driver, and the calls that it may make |
 //! | `exchange`, `frames`, [`frame`] | frames of broadcasts and requests on the streams of a connection |
 //! | `gossip`, `tokens` | gossipsub, and the messages that wait for a verdict |
-//! | `inbox`, `outbox` | the bounded queues between driver and network |
+//! | `inbox`, `outbox`, `frame_queue` | the bounded queues between driver and network |
 //! | `scores` | penalties of peers |
 //! | `key` | the key that identifies a node |
 //! | `link`, `mux` | transports with a meter on each connection, and streams over one |
 //! | `memory` | upper bound on a network's memory: a sum over its limits |
-//! | `requests` | requests and responses: how much each peer may ask for |
+//! | `requests`, `asking`, `asked` | requests and responses, and how much each side may ask for |
 //! | `service` | the network thread |
+//! | `shared` | what the driver's side and the network thread share |
 //! | `status` | publicly readable counters |
 //!
 //! Without the feature `swarm` only the formats remain: topic names and frames.
@@ -36,16 +38,24 @@ mod address;
 #[cfg(feature = "swarm")]
 mod admission;
 #[cfg(feature = "swarm")]
+mod asked;
+#[cfg(feature = "swarm")]
+mod asking;
+#[cfg(feature = "swarm")]
 mod bucket;
 #[cfg(feature = "swarm")]
 mod config;
 #[cfg(feature = "swarm")]
 mod dialer;
 #[cfg(feature = "swarm")]
+mod error;
+#[cfg(feature = "swarm")]
 mod event;
 #[cfg(feature = "swarm")]
 mod exchange;
 pub mod frame;
+#[cfg(feature = "swarm")]
+mod frame_queue;
 #[cfg(feature = "swarm")]
 mod frames;
 #[cfg(feature = "swarm")]
@@ -71,6 +81,8 @@ mod scores;
 #[cfg(feature = "swarm")]
 mod service;
 #[cfg(feature = "swarm")]
+mod shared;
+#[cfg(feature = "swarm")]
 mod status;
 #[cfg(feature = "swarm")]
 mod throttle;
@@ -86,15 +98,19 @@ pub use config::{
     SUBSCRIPTIONS_LIMIT, TOKENS_LIMIT,
 };
 #[cfg(feature = "swarm")]
+pub use error::{NetError, Refused};
+#[cfg(feature = "swarm")]
 pub use event::{DownReason, Event, Message, Peer, RequestError};
 #[cfg(feature = "swarm")]
-pub use handle::{Events, Handle, Priority, Refused, Verdict};
+pub use handle::{Events, Handle};
 #[cfg(feature = "swarm")]
 pub use key::{KeyError, NodeId, NodeKey};
 #[cfg(feature = "swarm")]
+pub use outbox::{Priority, Verdict};
+#[cfg(feature = "swarm")]
 pub use requests::{CODE_BUSY, CODE_END};
 #[cfg(feature = "swarm")]
-pub use service::{NetError, start};
+pub use service::start;
 #[cfg(feature = "swarm")]
 pub use status::{DropReason, KindStatus, PeerStatus, Status};
 

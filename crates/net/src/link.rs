@@ -22,9 +22,9 @@ use libp2p::{PeerId, noise, quic, tcp};
 use tokio::time::Sleep;
 
 use crate::bucket::Bucket;
-use crate::handle::Shared;
+use crate::error::NetError;
 use crate::mux;
-use crate::service::NetError;
+use crate::shared::Shared;
 use crate::status::add;
 
 /// Time for a TCP connection to be encrypted and multiplexed. QUIC has the same. Silent connections

@@ -6,15 +6,43 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::address::Address;
+use crate::asking::Question;
+use crate::error::Refused;
 use crate::event::Peer;
-use crate::handle::{Priority, Refused, Verdict};
 use crate::key::NodeId;
-use crate::requests::Question;
 use crate::status::{Counters, DropReason};
 use alphorn_types::TopicName;
 
 /// Commands that are neither publications, verdicts nor frames.
 pub(crate) const CONTROL_MAX: usize = 8192;
+
+/// Which publications are dropped first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Priority {
+    /// Own proposals, votes and aggregates. They may use the reserved slots.
+    Duty,
+    /// Everything else of the current slot.
+    Normal,
+    /// Late results, which are dropped first.
+    Backfill,
+}
+
+impl Priority {
+    /// All priorities, best first.
+    pub(crate) const ALL: [Self; 3] = [Self::Duty, Self::Normal, Self::Backfill];
+}
+
+/// What to do with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// Forward it.
+    Accept,
+    /// Drop it. No peer is to blame.
+    Ignore,
+    /// Drop it and penalise every peer that sent it.
+    Reject,
+}
 
 /// A message to publish.
 #[derive(Debug)]

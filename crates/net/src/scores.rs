@@ -5,7 +5,16 @@ use std::time::{Duration, Instant};
 
 use libp2p::PeerId;
 
-use crate::gossip::fade;
+/// How long misbehaviour is remembered.
+pub(crate) const FADE_TIME: Duration = Duration::from_secs(600);
+
+/// What is left after [`FADE_TIME`] counts as zero.
+pub(crate) const FADED: f64 = 0.01;
+
+/// The factor applied to a counter after each `interval` so that it fades within [`FADE_TIME`].
+pub(crate) fn fade(interval: Duration) -> f64 {
+    FADED.powf(interval.as_secs_f64() / FADE_TIME.as_secs_f64())
+}
 
 /// Maximum number of peers in each of the three tables.
 const REMEMBERED_MAX: usize = 1024;

@@ -4,7 +4,6 @@ mod commands;
 mod events;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,17 +16,19 @@ use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, NetworkBehaviour, Swarm};
 use libp2p::{PeerId, identify, memory_connection_limits, ping};
-use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::time::MissedTickBehavior;
 
 use crate::admission::Admission;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::dialer::Dialer;
+use crate::error::NetError;
 use crate::event::{DownReason, Peer};
-use crate::handle::{Events, Handle, Shared, Verdict};
+use crate::handle::{Events, Handle};
 use crate::link::{Link, Links, transport};
+use crate::outbox::Verdict;
 use crate::scores::PeerScores;
+use crate::shared::Shared;
 use crate::status::{DropReason, PeerStatus};
 use crate::throttle::Throttle;
 use crate::tokens::Tokens;
@@ -56,31 +57,6 @@ const FAREWELL_TIME: Duration = Duration::from_millis(200);
 const FLUSH_TIME: Duration = Duration::from_millis(30);
 /// Packets of a connection that may wait until the swarm has processed the previous one.
 pub(crate) const PACKETS_WAITING: usize = 1;
-
-/// Why a network failed to start.
-#[derive(Debug, Error)]
-pub enum NetError {
-    /// An invalid value.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A socket that cannot be opened.
-    #[error("cannot listen on {address}: {reason}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The error from the operating system.
-        reason: String,
-    },
-    /// The thread or its runtime cannot be created.
-    #[error("cannot start the network thread: {0}")]
-    Thread(io::Error),
-    /// Noise rejects the key.
-    #[error("cannot set up encryption: {0}")]
-    Crypto(String),
-    /// Gossipsub rejects its settings.
-    #[error("cannot set up gossip: {0}")]
-    Gossip(String),
-}
 
 /// All behaviours that are consulted about a connection. Those that deny come first, so that nothing is set up for a
 /// connection that will be denied.

@@ -33,7 +33,8 @@ use libp2p::{Multiaddr, PeerId};
 use crate::bucket::Bucket;
 use crate::config::{Config, PerKind};
 use crate::gossip;
-use crate::handle::{Shared, Verdict};
+use crate::outbox::Verdict;
+use crate::shared::Shared;
 use crate::status::DropReason;
 use alphorn_types::{Kind, TopicName};
 

@@ -4,7 +4,6 @@
 //! branches on a value. `Native` runs it on field elements. An interpreter that records the same calls as rows of
 //! a circuit is, by construction, the circuit of the verifier.
 
-use crate::hash::{DIGEST, compress};
 use std::ops::{Add, Mul, Sub};
 
 use alphorn_exec::Backend;
@@ -12,6 +11,7 @@ use alphorn_exec::Backend;
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::hash::{DIGEST, compress};
 use crate::merkle::{Opened, Sent, Shown};
 
 /// The results of a verifier for one of many lanes: elements of F_p and of the extension.

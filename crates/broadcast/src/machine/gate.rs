@@ -1,5 +1,9 @@
 //! Header admission: duty before signature, signature before anything else.
 
+use alphorn_types::{Peer, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use super::{Broadcast, NOBODY, TRIES_MAX, Task};
 use crate::Evidence;
 use crate::live::{Live, PeerIndex, memory_bytes};
@@ -9,9 +13,6 @@ use crate::rlnc::{Coding, Cut, Header, Id};
 use crate::shuffle::shuffle;
 use crate::work::{Product, Work};
 use crate::{Output, Priority, Step};
-use alphorn_types::{Peer, Time};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Maximum number of waiting headers per peer. One of them is verified at a time, so a peer that forges costs one
 /// verification and is banned.

@@ -1,5 +1,9 @@
 //! Own payloads: commit, sign, and send without revealing the source.
 
+use alphorn_scheme::Bytes;
+use alphorn_types::Time;
+use std::sync::Arc;
+
 use super::{Broadcast, Task};
 use crate::config::SourcePrivacy;
 use crate::live::{Live, Phase};
@@ -8,9 +12,6 @@ use crate::rlnc::{Coding, Id, Published, Subject};
 use crate::shuffle::{below, shuffle};
 use crate::work::{Product, Work};
 use crate::{Output, Step, Unpublished};
-use alphorn_scheme::Bytes;
-use alphorn_types::Time;
-use std::sync::Arc;
 
 impl<C: Coding> Broadcast<C> {
     pub(super) fn on_publish(&mut self, now: Time, subject: Subject, payload: Bytes) {

@@ -8,11 +8,10 @@ use libp2p::gossipsub::{MessageAcceptance, PublishError};
 
 use super::Service;
 use crate::address::Address;
+use crate::asking::Question;
 use crate::event::{DownReason, Peer, RequestError};
 use crate::gossip;
-use crate::handle::Verdict;
-use crate::outbox::{Batch, Command, Publication};
-use crate::requests::Question;
+use crate::outbox::{Batch, Command, Publication, Verdict};
 use crate::scores::Consequence;
 use crate::status::{DropReason, add};
 use crate::tokens::Waiting;

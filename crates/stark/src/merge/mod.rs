@@ -52,17 +52,6 @@ pub use bundle::{BundleProof, Item};
 pub use codec::{is_bundle, is_merge, merge_level};
 pub use layout::CHILDREN_MAX;
 
-use crate::arith::Native;
-use crate::error::{ProveError, VerifyError};
-use crate::extension::DEGREE;
-use crate::field::Fp;
-use crate::hash::{DIGEST, Digest};
-use crate::poseidon_gkr;
-use crate::proof::{PublicPoint, Statements, SuccinctProof, check_registry, check_statement};
-use crate::registry::Registry;
-use crate::relation::Relation;
-use crate::statement::{Statement, bitfield_words};
-use crate::whir::{self, Preset};
 use alphorn_exec::Exec;
 use hints::{Header, Hints};
 use known::{Form, MergeKnown};
@@ -74,6 +63,18 @@ use std::sync::OnceLock;
 use verifier::read_merge;
 use wiring::{Wiring, setting};
 use witness::{Prover, Verified};
+
+use crate::arith::Native;
+use crate::error::{ProveError, VerifyError};
+use crate::extension::DEGREE;
+use crate::field::Fp;
+use crate::hash::{DIGEST, Digest};
+use crate::poseidon_gkr;
+use crate::proof::{PublicPoint, Statements, SuccinctProof, check_registry, check_statement};
+use crate::registry::Registry;
+use crate::relation::Relation;
+use crate::statement::{Statement, bitfield_words};
+use crate::whir::{self, Preset};
 
 /// The sizes that determine the error of a merge.
 pub(crate) struct MergeSizes {

@@ -1,12 +1,13 @@
 //! Proofs over the polynomial commitment.
 
+use alphorn_exec::Watch;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 use crate::poseidon::kernels::KERNELS;
 use crate::proof::succinct::prove_committed;
 use crate::whir::{OracleParameters, Preset};
-use alphorn_exec::Watch;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two small oracles: no security, all paths of the code.
 const SMALL: Preset = Preset {

@@ -1,4 +1,6 @@
 use super::*;
+use crate::config::{Limits, RequestProtocol};
+use crate::requests::CODE_BUSY;
 use crate::{NetworkDigest, NodeKey};
 
 fn asked(limits: Limits) -> Asked {
