@@ -7,9 +7,10 @@ use alphorn_bls::{
     CollectionItem, Costs, G1Affine, KeyTable, Method, SumOptions, Workspace, sum_columns,
 };
 use alphorn_exec::{Backend, Exec};
+use alphorn_lab::distinct::distinct;
 use alphorn_lab::error::Result;
 use alphorn_lab::keycache;
-use alphorn_lab::options::{Common, distinct};
+use alphorn_lab::options::Common;
 use alphorn_lab::participation::{Participation, check_records};
 use alphorn_lab::progress::Bars;
 use alphorn_lab::report::Report;

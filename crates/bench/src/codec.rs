@@ -1,12 +1,13 @@
 //! `alphorn bench codec`: the cost of support codes in bytes and time.
 
 use super::harness::{Bench, Column, count, us};
+use alphorn_lab::distinct::distinct;
 use alphorn_lab::draw::{
     Draw, Network, NetworkArgs, aggregates, cell_ranges, covered, flipped, join, missing,
     share_option,
 };
 use alphorn_lab::error::Result;
-use alphorn_lab::options::{Common, distinct};
+use alphorn_lab::options::Common;
 use alphorn_lab::participation::{Participation, check_records};
 use alphorn_lab::progress::Bars;
 use alphorn_lab::report::Report;

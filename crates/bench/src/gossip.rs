@@ -8,9 +8,10 @@ mod delay;
 mod real;
 
 use super::harness::{Bench, Column, count};
+use alphorn_lab::distinct::distinct;
 use alphorn_lab::error::Result;
 use alphorn_lab::machine::{Machine, cores};
-use alphorn_lab::options::{Json, distinct};
+use alphorn_lab::options::Json;
 use alphorn_lab::report::Report;
 use alphorn_scheme::model::CostTable;
 use alphorn_sim::run::run as simulate;

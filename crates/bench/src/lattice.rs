@@ -11,11 +11,12 @@ use alphorn_falcon::ring::LANES;
 use alphorn_falcon::{
     Aggregator, DEGREE, Item, KeyForm, Preset, PublicKey, SALT_BYTES, verify_batch,
 };
+use alphorn_lab::distinct::distinct;
 use alphorn_lab::error::{Error, Result};
 use alphorn_lab::lattice::params::check_number;
 use alphorn_lab::lattice::{LatticeOptions, degree, flavour_name, preset};
 use alphorn_lab::machine::peak_rss_bytes;
-use alphorn_lab::options::{self, distinct};
+use alphorn_lab::options;
 use alphorn_lab::text::{ratio, seconds};
 use alphorn_lab::timing::least;
 use alphorn_labrador::sis::Profile;

@@ -5,9 +5,10 @@
 use super::costs::permit;
 use super::harness::{Bench, Column, count};
 use alphorn_exec::{Backend, Exec};
+use alphorn_lab::distinct::distinct;
 use alphorn_lab::error::Result;
 use alphorn_lab::machine::Machine;
-use alphorn_lab::options::{Plain, distinct};
+use alphorn_lab::options::Plain;
 use alphorn_lab::report::Report;
 use alphorn_lab::text::{ratio, seconds};
 use alphorn_lab::timing::least;

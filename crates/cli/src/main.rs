@@ -22,9 +22,9 @@ mod worker;
 // Shared code and the analyses are in the lab crate.
 use alphorn_bench as bench;
 use alphorn_lab::{
-    calibration, error, keycache, machine, options, overwrite, progress, report, text,
+    calibration, compare, distinct, error, explore, horn, keycache, lattice, machine, options,
+    overwrite, progress, report, sim, slot, text,
 };
-use alphorn_lab::{compare, explore, horn, lattice, sim, slot};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Result;
 use mimalloc::MiMalloc;

@@ -1,12 +1,13 @@
 //! `alphorn worker`: proofs of XMSS signatures for clients in any language, over HTTP.
 
 use crate::calibration;
+use crate::distinct::distinct;
 use crate::error::{Error, Result};
 use crate::files::input::{Permissions, read_secret};
 use crate::lanes::LaneOptions;
 use crate::machine::commit;
 use crate::node::log::LogOptions;
-use crate::options::{Compute, distinct};
+use crate::options::Compute;
 use crate::report::{Sink, json_target, write_whole};
 use alphorn_exec::Backend;
 use alphorn_node::host_allow_list::{HostAllowList, guard};

@@ -1,10 +1,8 @@
 //! The kernels of each crate, measured on this host on all threads at once, once per processor and
 //! build. A wide unit can slow down the whole processor, which a single thread does not show.
 
-mod remembered;
-
 use crate::error::Result;
-use crate::machine::Busy;
+use crate::kernel_times::times;
 use crate::options::{Common, Compute};
 use alphorn_exec::{Backend, Kernels};
 use serde::Serialize;
@@ -89,34 +87,6 @@ fn reason(times: &[(Backend, Duration)], chosen: Backend, threads: usize) -> Str
         }
         Some((next, time)) => format!("{:.2} times as fast as {next} on {on}", ns(time) / own),
     }
-}
-
-/// Returns the times of all kernels on this many threads, by which `auto` chooses from now on:
-/// remembered from an earlier run of this build on this processor, or measured. New measurements are
-/// remembered, unless other programs used part of the processors meanwhile; then the next run measures
-/// again.
-fn times(kernels: &Kernels, threads: usize) -> Vec<(Backend, Duration)> {
-    let folder = crate::keycache::folder().ok();
-    let known = folder
-        .as_deref()
-        .and_then(|folder| remembered::load(folder, kernels, threads));
-    let times = known.unwrap_or_else(|| {
-        let before = Busy::now();
-        let times = kernels.times(threads);
-        let quiet = before.since().warning().is_none();
-        if let Some(folder) = folder.filter(|_| quiet) {
-            remembered::store(&folder, kernels, threads, &times);
-        }
-        times
-    });
-    kernels.choose(threads, Kernels::fastest(&times));
-    times
-}
-
-/// Returns the fastest kernel on this many threads at once; repeated calls return the same one.
-pub(crate) fn fastest(kernels: &Kernels, threads: usize) -> Backend {
-    let chosen = kernels.chosen(threads);
-    chosen.unwrap_or_else(|| Kernels::fastest(&times(kernels, threads)))
 }
 
 /// Returns the chosen kernel of each crate.

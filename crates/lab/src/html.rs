@@ -4,6 +4,7 @@
 //! A template engine would take as many lines.
 
 use crate::plot::{self, Plot};
+use crate::text::escape;
 use alphorn_scheme::model::FigureKind;
 use std::fmt::Write;
 
@@ -241,24 +242,6 @@ impl Page {
         // Writing to a string cannot fail.
         let _ = self.body.write_fmt(piece);
     }
-}
-
-/// Escapes text so that it cannot be interpreted as markup.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // XML and terminals do not support other control characters.
-            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
 }
 
 /// Style of everything except the pictures.

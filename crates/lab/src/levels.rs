@@ -1,8 +1,8 @@
 //! Lists of kernel levels: `auto`, `portable,avx512dq`, `rlnc=avx2`.
 
-use crate::calibration::fastest;
+use crate::distinct::distinct;
 use crate::error::Result;
-use crate::options::distinct;
+use crate::kernel_times::fastest;
 use alphorn_exec::{Backend, Kernels};
 use anyhow::{Context, bail};
 

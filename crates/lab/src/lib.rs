@@ -11,6 +11,7 @@
 mod attack;
 pub mod calibration;
 pub mod compare;
+pub mod distinct;
 pub mod draw;
 pub mod error;
 pub mod explore;
@@ -18,6 +19,7 @@ pub mod fan_out;
 pub mod horn;
 mod html;
 mod input;
+mod kernel_times;
 pub mod keycache;
 pub mod lattice;
 pub mod levels;

@@ -1,9 +1,5 @@
 //! Options shared by many commands.
 
-use crate::error::Result;
-use crate::levels::levels;
-use crate::machine::{Machine, cores};
-use crate::report::{Sink, json_target};
 use alphorn_exec::{Backend, Kernels};
 
 use anyhow::{Context, bail};
@@ -11,6 +7,12 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
+
+use crate::distinct::distinct;
+use crate::error::Result;
+use crate::levels::levels;
+use crate::machine::{Machine, cores};
+use crate::report::{Sink, json_target};
 
 /// Maximum number of threads: more than any host has, so a stray zero is caught.
 const THREADS_MAX: usize = 1024;
@@ -193,21 +195,6 @@ pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .num_threads(threads)
         .build()
         .with_context(|| format!("cannot start {threads} threads"))?)
-}
-
-/// Rejects a list with duplicates, as a case would be run and reported twice.
-///
-/// # Errors
-/// If two entries are equal.
-pub fn distinct<T: PartialEq>(option: &str, list: &[T]) -> Result<()> {
-    for (at, entry) in list.iter().enumerate() {
-        if let Some(first) = list[..at].iter().position(|other| other == entry) {
-            let (first, again) = (first + 1, at + 1);
-            let why = format!("entry {again} of the list is entry {first} once more");
-            return Err(anyhow::anyhow!("{option}: {why}").into());
-        }
-    }
-    Ok(())
 }
 
 /// Rejects options that were given without the option `of` that uses them.

@@ -6,8 +6,7 @@
 
 use crate::error::Result;
 use crate::input;
-use crate::overwrite::check_apart;
-use crate::report::folder_of;
+use crate::overwrite::{check_apart, folder_of};
 use alphorn_types::VALIDATORS_MAX;
 use anyhow::{Context, bail};
 use serde::Deserialize;

@@ -9,8 +9,10 @@ mod report;
 pub use report::million;
 pub(crate) use report::{of_compare, of_explore};
 
-use crate::html::{Picture, Table, escape};
 use std::fmt::Write;
+
+use crate::html::{Picture, Table};
+use crate::text::escape;
 
 /// Width of the picture in its own units, and its margins.
 const WIDTH: f64 = 360.0;

@@ -21,7 +21,7 @@ pub(crate) use sheet::sheet;
 /// the background is at least 3 to 1 for lines and 4.5 to 1 for text.
 pub(super) const STYLE: &str = include_str!("plot.css");
 
-use crate::html::escape;
+use crate::text::escape;
 use names::{joined, name_at, stagger};
 use scale::Span;
 use std::fmt::Write;

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::machine::{Busy, Machine, commit};
-use crate::overwrite::holds_key;
+use crate::overwrite::{folder_of, holds_key};
 use crate::text::printable;
 use anyhow::Context;
 use serde::Serialize;
@@ -197,13 +197,6 @@ impl Destination {
             Err(error) => Err(error),
         }
     }
-}
-
-/// Returns the folder that contains a file.
-pub fn folder_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 /// Explains why no temporary file could be made in the folder of `path`, without the name it would have
@@ -526,7 +519,37 @@ mod table_tests {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::overwrite::STORE;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    #[test]
+    fn a_key_is_never_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let digits = "0x".to_owned() + &"5a".repeat(32);
+        let hex = digits.as_bytes();
+        let store = [STORE, &[0; 100_000]].concat();
+        let cases: [(&[u8], u32, bool); 7] = [
+            (&store, 0o644, true),
+            (br#"{"crypto": {}, "version": 4}"#, 0o644, true),
+            (br#"{"schema": 1}"#, 0o600, false),
+            (hex, 0o600, true),
+            (hex, 0o644, false),
+            (&hex[..60], 0o600, false),
+            (b"correct horse", 0o600, false),
+        ];
+        for (bytes, mode, is_key) in cases {
+            std::fs::write(&path, bytes).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]);
+            assert_eq!(holds_key(&path), is_key, "{shown}");
+            let refused = json_target(path.clone().into_os_string()).is_err();
+            assert_eq!(refused, is_key, "{shown}");
+            assert_eq!(write_whole(&path, b"new").is_err(), is_key, "{shown}");
+            let kept = std::fs::read(&path).unwrap() == bytes;
+            assert_eq!(kept, is_key, "{shown}");
+        }
+    }
 
     #[test]
     fn files_are_replaced_and_everything_else_is_written_through() {

@@ -1,4 +1,4 @@
-//! Formatting of figures.
+//! Formatting of figures, and text in markup.
 
 /// Formats a count with thin groups of three: 1,048,576.
 pub fn count(value: u64) -> String {
@@ -87,6 +87,24 @@ pub(crate) fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T
         }
     }
     found
+}
+
+/// Escapes text so that it cannot be interpreted as markup.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // XML and terminals do not support other control characters.
+            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
 }
 
 #[cfg(test)]

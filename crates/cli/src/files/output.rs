@@ -1,8 +1,8 @@
 //! Writing files: whole or not at all, replacing nothing unless asked, and replacing a key only with a key.
 
 use crate::error::Result;
-use crate::overwrite::holds_key;
-use crate::report::{folder_of, not_beside};
+use crate::overwrite::{folder_of, holds_key};
+use crate::report::not_beside;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, Permissions};

@@ -4,7 +4,8 @@
 use super::files::NodeEntry;
 use super::{Args, start};
 use crate::error::Result;
-use crate::report::{folder_of, not_beside};
+use crate::overwrite::folder_of;
+use crate::report::not_beside;
 use alphorn_net::{Address, NodeKey};
 use anyhow::{Context, anyhow};
 use std::net::IpAddr;

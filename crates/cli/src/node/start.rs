@@ -3,13 +3,13 @@
 use super::files::{NetworkFile, NodeEntry, read_bootnodes};
 use super::lines::{self, links};
 use super::scheme::SchemeCosts;
-use super::{API_PORT, Args, Transports};
-use super::{guard, load, scheme, settings};
+use super::{API_PORT, Args, Transports, guard, load, scheme, settings};
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
+use crate::overwrite::folder_of;
 use crate::replay::{Header, machines};
-use crate::report::{folder_of, not_beside, write_whole};
+use crate::report::{not_beside, write_whole};
 use crate::text;
 use alphorn_dashboard::{Clients, Source as TraceSource, router_among, stream};
 use alphorn_net::{Address, Listen, NetError, NodeId, PerKind, TOKENS_LIMIT, Transport};

@@ -1,7 +1,7 @@
 //! A million votes, extrapolated from the committees that were measured.
 
 use super::Row;
-use super::tables::is_common;
+use crate::compare::forms::is_common;
 use serde::Serialize;
 use std::collections::BTreeSet;
 

@@ -1,21 +1,22 @@
 //! `alphorn compare`: the schemes side by side on the same votes.
 
+mod forms;
 mod measure;
 mod million;
 mod page;
 mod tables;
 
+use crate::distinct::distinct;
 use crate::error::{Error, Result};
-use crate::keycache;
 use crate::lattice::{LatticeOptions, flavour_name};
 use crate::machine::Machine;
-use crate::options::{self, Common, distinct};
+use crate::options::{self, Common};
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
 use crate::report::{Report, note, target, write_whole};
 use crate::sim::table::csv;
-use crate::text;
+use crate::{keycache, text};
 use alphorn_bls::{Bls, Costs};
 use alphorn_exec::{Backend, Exec};
 use alphorn_falcon::{Collections, Falcon, Flavour};

@@ -3,7 +3,8 @@
 use super::Row;
 use super::measure::{Case, Times};
 use super::million::{Million, Network};
-use super::tables::{self, Figures, common, forms};
+use super::tables::{self, Figures, common};
+use crate::compare::forms::forms;
 use crate::html::{Page, Picture, Table};
 use crate::machine::Machine;
 use crate::picture::{Slot, of_compare};

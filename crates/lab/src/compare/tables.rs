@@ -1,6 +1,7 @@
 //! The figures as tables, as JSON, and in words.
 
 use super::Row;
+use super::forms::{forms, is_common};
 use super::measure::{Case, Merge, Times};
 use super::million::{Million, Network, VALIDATORS};
 use crate::report::{parted, table};
@@ -21,22 +22,6 @@ pub(super) fn merges(case: &Case) -> String {
             Some(most) => format!("union of proofs of up to {most} votes"),
         },
     }
-}
-
-/// Returns the first case of each form.
-pub(super) fn forms(rows: &[Row]) -> Vec<&Row> {
-    let mut forms: Vec<&Row> = Vec::new();
-    for row in rows {
-        if forms.iter().all(|form| form.name != row.name) {
-            forms.push(row);
-        }
-    }
-    forms
-}
-
-/// Whether every form was measured at a size, since forms are compared only there.
-pub(super) fn is_common(rows: &[Row], votes: u32) -> bool {
-    rows.iter().filter(|row| row.case.votes == votes).count() == forms(rows).len()
 }
 
 /// Returns the largest committee at which every form was measured, 0 if there is none.

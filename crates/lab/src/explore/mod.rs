@@ -1,6 +1,7 @@
 //! `alphorn explore`: which scheme and topology carry the votes of a slot, on which network.
 
 mod costs;
+mod frontier;
 mod network;
 mod output;
 mod page;
@@ -8,9 +9,10 @@ mod pays;
 mod point;
 mod verdict;
 
+use crate::distinct::distinct;
 use crate::error::Result;
 use crate::machine::Machine;
-use crate::options::{self, Common, distinct};
+use crate::options::{self, Common};
 use crate::overwrite::check_apart;
 use crate::progress::Bars;
 use crate::report::{Report, target, write_whole};

@@ -1,12 +1,10 @@
 //! The figures of a sweep as a table and as JSON.
 
-use super::Row;
+use super::frontier::{is_on_frontier, objection};
 use super::network::Transport;
-use super::pays;
 use super::point::{Ground, Point, Topology};
-use super::verdict::is_on_frontier;
-use crate::report;
-use crate::text;
+use super::{Row, pays};
+use crate::{report, text};
 use alphorn_scheme::model::CostTable;
 use serde_json::{Value, json};
 
@@ -239,14 +237,6 @@ fn cells(row: &Row<'_>, names: &Names, ground: &Ground) -> Vec<String> {
     let travel = row.travel_s.iter();
     cells.extend(travel.map(|seconds| seconds.map_or("-".into(), text::seconds)));
     cells
-}
-
-/// Returns why a row does not do its work.
-pub(super) fn objection(row: &Row<'_>) -> Option<String> {
-    match &row.outcome {
-        Ok(slot) => slot.objection(),
-        Err(why) => Some(why.clone()),
-    }
 }
 
 /// Explains the terms that occur in the table.

@@ -1,10 +1,11 @@
 //! The report of a sweep: one file with its verdict, its frontier and its table.
 
 use super::Row;
+use super::frontier::{is_on_frontier, objection, place};
 use super::network::Transport;
-use super::output::{Names, figures, legend, objection};
+use super::output::{Names, figures, legend};
 use super::point::{Ground, Slot, Topology};
-use super::verdict::{Line, best, is_on_frontier, place, schemes, topologies};
+use super::verdict::{Line, best, schemes, topologies};
 use crate::html::{Page, Picture, Table};
 use crate::picture::{Slot as DrawnSlot, of_explore};
 use crate::plot::{Axis, Glyph, Layer, Mark, Plot, Shape};

@@ -3,9 +3,10 @@
 mod print;
 
 use super::odds;
+use crate::distinct::distinct;
 use crate::draw::{Draw, NetworkArgs, share_option};
 use crate::error::{Error, Result};
-use crate::options::{Common, distinct};
+use crate::options::Common;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_proto::horn::Selection;

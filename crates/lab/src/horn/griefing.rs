@@ -3,9 +3,10 @@
 mod rewards;
 
 use crate::attack::{AttackedCell, Covering, Play, Setting, Tally};
+use crate::distinct::distinct;
 use crate::draw::{Draw, join, share_option};
 use crate::error::Result;
-use crate::options::{Common, distinct};
+use crate::options::Common;
 use crate::progress::Bars;
 use crate::report::{Report, table};
 use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};

@@ -5,9 +5,10 @@ mod formula;
 
 use super::odds;
 use crate::attack::Setting;
+use crate::distinct::distinct;
 use crate::draw::{Network, NetworkArgs, share_option};
 use crate::error::{Error, Result};
-use crate::options::{Common, distinct};
+use crate::options::Common;
 use crate::overwrite::check_apart;
 use crate::participation::Participation;
 use crate::progress::Bars;

@@ -2,9 +2,10 @@
 
 use super::params::check_number;
 use super::{ProfileOptions, degree};
+use crate::distinct::distinct;
 use crate::error::Result;
 use crate::machine::{Machine, cores};
-use crate::options::{Json, distinct};
+use crate::options::Json;
 use crate::report::{Report, table};
 use crate::text;
 use alphorn_falcon::{DEGREE, Parameters};

@@ -1,9 +1,10 @@
 //! `alphorn lattice params`: the schedule of a proof, its predicted size and its security budget.
 
 use super::{LatticeOptions, degree, flavour_name, preset};
+use crate::distinct::distinct;
 use crate::error::Result;
 use crate::machine::{Machine, cores};
-use crate::options::{Json, distinct};
+use crate::options::Json;
 use crate::report::{Report, table};
 use crate::text;
 use alphorn_falcon::{COMMITTEE_MAX, DEGREE, Flavour, Preset};

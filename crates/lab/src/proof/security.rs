@@ -1,9 +1,9 @@
 //! `alphorn proof security`: the error of each step of a proof, and its other requirements.
 
 use super::{PresetName, REGIME, proofs};
+use crate::distinct::distinct;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
-use crate::options::distinct;
 use crate::report::{Report, Sink, json_target, table};
 use alphorn_stark::security::{ASSUMPTIONS, TARGET_BITS, Table};
 use alphorn_xmss::Set;

@@ -1,8 +1,9 @@
 //! `alphorn sim chart`: columns of a table as a picture.
 
 use super::table::Table;
+use crate::distinct::distinct;
 use crate::error::Result;
-use crate::options::{distinct, finite};
+use crate::options::finite;
 use crate::overwrite::check_apart;
 use crate::plot::{Axis, Bar, Layer, Plot, bars, sheet};
 use crate::report::{say, target, write_whole};

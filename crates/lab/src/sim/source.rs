@@ -3,7 +3,7 @@
 use super::presets;
 use crate::error::Result;
 use crate::input;
-use crate::report::folder_of;
+use crate::overwrite::folder_of;
 use alphorn_sim::scenario::{Override, Scenario, Seeds, TEXT_BYTES_MAX, parse_override};
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;

@@ -14,10 +14,11 @@ mod world;
 
 use super::{Args, BLS, FALCON, Layers, Plan, falcon, plan, xmss};
 use crate::attack::{Covering, Play, Setting, Tally};
+use crate::distinct::distinct;
 use crate::draw::share_option;
 use crate::error::{Error, Result};
 use crate::machine::Machine;
-use crate::options::{check_unused, distinct};
+use crate::options::check_unused;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_stark::merge::{CHILDREN_MAX, MERGE_LEVELS};
