@@ -38,6 +38,15 @@ pub enum Event {
         /// QUIC or TCP.
         transport: Transport,
     },
+    /// A listener died. Its socket is opened again, which [`Event::Listening`] reports.
+    ListenerLost {
+        /// The address in the configuration.
+        address: SocketAddr,
+        /// QUIC or TCP.
+        transport: Transport,
+        /// The error from the operating system.
+        reason: String,
+    },
     /// A peer connected.
     PeerUp {
         /// Its number.

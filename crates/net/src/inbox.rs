@@ -238,7 +238,10 @@ fn is_of(event: &Event, of: Peer) -> bool {
         | Event::Frame { peer, .. }
         | Event::SendReady { peer, .. } => *peer == of,
         // A request always ends with an event, whatever happened to the peer.
-        Event::Response { .. } | Event::Listening { .. } | Event::Message(_) => false,
+        Event::Response { .. }
+        | Event::Listening { .. }
+        | Event::ListenerLost { .. }
+        | Event::Message(_) => false,
     }
 }
 

@@ -2,6 +2,9 @@
 
 mod commands;
 mod events;
+mod listeners;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -34,6 +37,7 @@ use crate::throttle::Throttle;
 use crate::tokens::Tokens;
 use crate::{exchange, gossip};
 use alphorn_types::TopicName;
+use listeners::Listeners;
 
 /// Interval between checks of timers: dials, tokens, bans.
 const TICK: Duration = Duration::from_millis(100);
@@ -132,6 +136,7 @@ struct Service {
     /// The subscribed topics differ from those whose messages pass.
     topics_changed: bool,
     ticks: u64,
+    listeners: Listeners,
 }
 
 /// Opens the sockets and starts the network on its own thread.
@@ -223,13 +228,15 @@ impl Service {
             }
         }
         let mut swarm = Swarm::new(transport, Behaviour::new(shared)?, id, settings);
+        let mut listeners = Listeners::default();
         for listen in &config.listen {
             for address in listen.transport.bases(listen.address) {
-                let opened = swarm.listen_on(address);
-                opened.map_err(|error| NetError::Listen {
+                let opened = swarm.listen_on(address.clone());
+                let opened = opened.map_err(|error| NetError::Listen {
                     address: listen.address,
                     reason: words(&error),
                 })?;
+                listeners.opened(opened, address);
             }
         }
         Ok(Self {
@@ -243,6 +250,7 @@ impl Service {
             topics: BTreeSet::new(),
             topics_changed: false,
             ticks: 0,
+            listeners,
             shared: Arc::clone(shared),
         })
     }
@@ -354,8 +362,19 @@ impl Service {
         }
     }
 
+    /// Opens the sockets that died. One that cannot be opened is tried again every second.
+    fn listen_again(&mut self) {
+        for address in self.listeners.take_lost() {
+            match self.swarm.listen_on(address.clone()) {
+                Ok(id) => self.listeners.opened(id, address),
+                Err(_) => self.listeners.failed(address),
+            }
+        }
+    }
+
     fn on_slow_tick(&mut self, now: Instant) {
         self.scores.fade(TICK * SLOW_TICKS as u32);
+        self.listen_again();
         let silent = self.peers.iter().filter(|(_, connected)| {
             let age = now.saturating_duration_since(connected.since);
             // A peer states its agent together with its network (`on_identified`).

@@ -500,6 +500,17 @@ impl<C: Source> Node<C> {
                 let id = self.ports.net.id();
                 self.ports.telemetry.listening(address, transport, id);
             }
+            Event::ListenerLost {
+                address,
+                transport,
+                reason,
+            } => {
+                self.ports.telemetry.emit(&telemetry::Event::ListenerLost {
+                    address,
+                    transport,
+                    reason: &reason,
+                });
+            }
             Event::Frame { peer, data } => self.take_frame(now, Peer(peer), &data),
             Event::SendReady { peer, frames } => self.frames_left(now, Peer(peer), frames),
         }

@@ -352,7 +352,9 @@ impl Telemetry {
         for address in Address::new(address, transport, id) {
             let address = address.to_string();
             self.emit(&Event::Listening { address: &address });
-            if self.addresses.len() < ADDRESSES_MAX {
+            // A socket that died has its address again.
+            let is_new = !self.addresses.contains(&address);
+            if is_new && self.addresses.len() < ADDRESSES_MAX {
                 self.addresses.push(address);
             }
         }

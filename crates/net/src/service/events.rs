@@ -1,13 +1,15 @@
 //! Events of the swarm.
 
+use std::io;
 use std::time::Instant;
 
 use libp2p::core::ConnectedPoint;
+use libp2p::core::transport::ListenerId;
 use libp2p::gossipsub::{self, Message, MessageAcceptance, MessageId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{PeerId, identify, ping};
 
-use super::{BehaviourEvent, Connected, SETTLED_TIME, Service, network_name};
+use super::{BehaviourEvent, Connected, SETTLED_TIME, Service, network_name, words};
 use crate::address::socket_of;
 use crate::config::AGENT_BYTES_MAX;
 use crate::event::{self, DownReason, Event};
@@ -73,7 +75,31 @@ impl Service {
                     self.shared.inbox.push_control(listening);
                 }
             }
+            SwarmEvent::ListenerClosed {
+                listener_id,
+                reason,
+                ..
+            } => self.on_listener_closed(listener_id, reason.err()),
+            // The socket still listens: one connection failed, or there is no descriptor for it.
+            SwarmEvent::ListenerError { .. } => {
+                self.shared.counters.dropped(DropReason::Connections);
+            }
             _ => {}
+        }
+    }
+
+    /// A socket died, for example because the operating system took its interface down. Nobody can connect to it until
+    /// it is open again.
+    fn on_listener_closed(&mut self, id: ListenerId, error: Option<io::Error>) {
+        let address = self.listeners.closed(id);
+        let socket = address.as_ref().and_then(socket_of);
+        if let Some((address, transport)) = socket {
+            let reason = error.map_or_else(|| "closed".to_owned(), |error| words(&error));
+            self.shared.inbox.push_control(Event::ListenerLost {
+                address,
+                transport,
+                reason,
+            });
         }
     }
 

@@ -5,7 +5,7 @@ use crate::clock::Step;
 use crate::engine::{Doppelganger, Judged};
 use crate::health::Reason;
 use crate::lanes::Ended;
-use alphorn_net::{DownReason, NodeId};
+use alphorn_net::{DownReason, NodeId, Transport};
 use alphorn_proto::chain::AnchorError;
 use alphorn_proto::horn::{CollectionView, Finality, Shown};
 use alphorn_proto::slot::Boundary;
@@ -13,6 +13,7 @@ use alphorn_proto::wire::{Checkpoint, Root, Topic};
 use alphorn_proto::{Peer, Spawn, Token, Verdict};
 use alphorn_scheme::{Outcome, Product};
 use alphorn_types::{Slot, Validator};
+use std::net::SocketAddr;
 
 /// An event.
 #[derive(Clone, Copy)]
@@ -67,6 +68,12 @@ pub(crate) enum Event<'a> {
     BlocksFetched { count: u64, by_root: bool },
     /// A listener has its address, as peers dial it.
     Listening { address: &'a str },
+    /// A listener died, and is opened again.
+    ListenerLost {
+        address: SocketAddr,
+        transport: Transport,
+        reason: &'a str,
+    },
     /// A peer connected.
     PeerUp {
         peer: u64,

@@ -61,6 +61,11 @@ pub(super) fn record(event: &Event<'_>) {
             }
         },
         Event::Listening { address } => info!(address, "listening"),
+        Event::ListenerLost {
+            address,
+            transport,
+            reason,
+        } => error!(%address, ?transport, reason, "no longer listening; trying again"),
         Event::PeerUp { id, outbound, .. } => debug!(%id, outbound, "peer connected"),
         Event::PeerDown { peer, reason } => {
             debug!(peer, reason = reason.name(), "peer disconnected");
