@@ -175,12 +175,8 @@ async fn upload(
     let asked = query(asked)?;
     let (format, bytes, room) = body(&service, &who, &headers, content).await?;
     let making = service.clone();
-    let made = aside(&service.decoders, move || {
-        let made = registry_of(&making, format, bytes, asked).map_err(bad);
-        // Dropped here, on the thread that decodes: the body counts against its client until it is decoded, even if
-        // that client has hung up.
-        drop(room);
-        made
+    let made = aside(&service.decoders, room, move || {
+        registry_of(&making, format, bytes, asked).map_err(bad)
     });
     let registry = Arc::new(made.await?);
     let answer = registry_json(&registry);
@@ -257,17 +253,14 @@ async fn submit(
     let wait_ms = schedule.wait_ms;
     let (format, bytes, room) = body(&service, &who, &headers, content).await?;
     let taking = service.clone();
-    let taken = aside(&service.decoders, move || {
+    let taken = aside(&service.decoders, room, move || {
         let work = work_of(&taking, &who, kind, format, &bytes, schedule.kept).map_err(bad)?;
         let job = Job {
             work,
             cut: schedule.cut,
         };
         let asked = schedule.asked(&who, &job, &bytes);
-        let taken = taking.submit(asked, &schedule, job)?;
-        // As for a registry: the body counts until it is decoded.
-        drop(room);
-        Ok(taken)
+        Ok(taking.submit(asked, &schedule, job)?)
     });
     let (number, is_new) = taken.await?;
     if wait_ms > 0 {

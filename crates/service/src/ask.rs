@@ -1,6 +1,6 @@
 //! What all requests share: authentication, bodies and their formats, errors.
 
-use crate::book::Problem;
+use crate::book::{Problem, Room};
 use crate::service::Service;
 use alphorn_dashboard::ClientAddress;
 use alphorn_node::api::{bears, problem};
@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 /// Maximum length of an error message in bytes: it may quote the request, which is as long as a body
 /// may be.
@@ -112,7 +112,7 @@ pub(crate) async fn body(
     who: &str,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(Format, Bytes, OwnedSemaphorePermit), Refused> {
+) -> Result<(Format, Bytes, Room), Refused> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let media = text(header::CONTENT_TYPE).unwrap_or_default();
     let format = match media.split(';').next().unwrap_or_default().trim() {
@@ -137,16 +137,20 @@ pub(crate) async fn body(
     Ok((format, bytes, room))
 }
 
-/// Runs work of some milliseconds or more off the serving thread, as many at a time as there are
-/// `decoders`. If its client hangs up, the work continues and keeps its slot.
+/// Decodes a body off the serving thread, as many at a time as there are `decoders` and one of each client. If the
+/// client hangs up, the work continues and keeps its slot and its room.
 pub(crate) async fn aside<T: Send + 'static>(
     decoders: &Arc<Semaphore>,
+    room: Room,
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
+    // Its own turn first: each client then has one place among those who wait for a decoder, whatever it sends.
+    let own = room.turn.clone().acquire_owned().await;
     let turn = decoders.clone().acquire_owned().await;
     let done = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        work()
+        let result = work();
+        drop((room, own, turn));
+        result
     });
     let done = done.await;
     // A panic ends there.
@@ -164,17 +168,21 @@ pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Ref
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::book::{Book, Limits};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Duration;
 
-    /// Otherwise a client that hangs up and asks again could have any number of bodies decoded at a time.
+    /// Otherwise a client that hangs up and asks again could have any number of bodies decoded at a time, and take all
+    /// decoders from the others.
     #[test]
-    fn work_whose_client_hung_up_keeps_its_turn() {
+    fn work_whose_client_hung_up_keeps_its_turn_and_no_more() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let decoders = Arc::new(Semaphore::new(2));
+        let mut book = Book::new(Limits::default(), 1);
+        let mut room = |client| book.upload(client, 1, Instant::now()).unwrap();
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let is_open = Arc::new(AtomicBool::new(false));
         let work = || {
@@ -191,12 +199,16 @@ mod tests {
         runtime.block_on(async {
             for _ in 0..8 {
                 let hung_up = Duration::from_millis(20);
-                let asked = tokio::time::timeout(hung_up, aside(&decoders, work()));
+                let asked = tokio::time::timeout(hung_up, aside(&decoders, room("a"), work()));
                 assert!(asked.await.is_err());
             }
+            // Another client does not wait for any of them.
+            let other = aside(&decoders, room("b"), || Ok(()));
+            let other = tokio::time::timeout(Duration::from_secs(30), other).await;
+            assert!(other.is_ok_and(|done| done.is_ok()));
             is_open.store(true, Ordering::SeqCst);
-            assert!(aside(&decoders, work()).await.is_ok());
+            assert!(aside(&decoders, room("a"), work()).await.is_ok());
         });
-        assert_eq!(most.load(Ordering::SeqCst), 2);
+        assert_eq!(most.load(Ordering::SeqCst), 1);
     }
 }

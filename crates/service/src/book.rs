@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Bytes of a KiB, the unit for bodies in flight.
 const KIB: usize = 1 << 10;
@@ -57,6 +57,14 @@ impl Default for Limits {
 /// Why a request is rejected: the status of the answer, and the reason.
 pub(crate) type Problem = (StatusCode, String);
 
+/// Room for a body while it is received and decoded.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _bytes: OwnedSemaphorePermit,
+    /// One permit: the client's bodies are decoded one after the other, so that they do not take all decoders.
+    pub(crate) turn: Arc<Semaphore>,
+}
+
 /// A client: the owner of a token, or an address.
 struct Client {
     /// Its number for the worker, whose lanes serve clients in turn.
@@ -64,6 +72,8 @@ struct Client {
     registries: BTreeMap<Digest, (Arc<Registry>, Instant)>,
     /// Bodies that are being received, in KiB.
     uploads: Arc<Semaphore>,
+    /// See [`Room::turn`].
+    turn: Arc<Semaphore>,
     live: usize,
     live_bytes: usize,
     /// Its finished jobs, oldest first.
@@ -128,6 +138,7 @@ impl Book {
                 number: self.next_client,
                 registries: BTreeMap::new(),
                 uploads: Arc::new(Semaphore::new(kib)),
+                turn: Arc::new(Semaphore::new(1)),
                 live: 0,
                 live_bytes: 0,
                 ended: VecDeque::new(),
@@ -168,16 +179,24 @@ impl Book {
         client: &str,
         bytes: usize,
         now: Instant,
-    ) -> Result<tokio::sync::OwnedSemaphorePermit, Problem> {
+    ) -> Result<Room, Problem> {
         let max = self.limits.body_bytes_max;
         if bytes > max {
             let why = format!("a body of {bytes} bytes, at most {max}");
             return Err((StatusCode::PAYLOAD_TOO_LARGE, why));
         }
-        let uploads = self.client(client, now)?.uploads.clone();
+        let client = self.client(client, now)?;
+        let (uploads, turn) = (client.uploads.clone(), client.turn.clone());
         let kib = u32::try_from(bytes / KIB + 1).unwrap_or(u32::MAX);
-        let permit = uploads.try_acquire_many_owned(kib);
-        permit.map_err(|_| too_many(format!("your bodies under way exceed {max} bytes")))
+        match uploads.try_acquire_many_owned(kib) {
+            Ok(bytes) => Ok(Room {
+                _bytes: bytes,
+                turn,
+            }),
+            Err(_) => Err(too_many(format!(
+                "your bodies under way exceed {max} bytes"
+            ))),
+        }
     }
 
     /// Keeps a registry, evicting the client's least recently used ones. Returns whether it is new.
