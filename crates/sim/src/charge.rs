@@ -9,7 +9,7 @@ mod lanes;
 #[cfg(test)]
 mod tests;
 
-use crate::net::{Hot, Loads, Net, Tally, event};
+use crate::net::{At, Net, event};
 use crate::numbered::Numbered;
 use crate::role::Labour;
 use crate::slab::Slab;
@@ -93,16 +93,6 @@ impl<W> Done<W> {
             leftover: 0,
         }
     }
-}
-
-/// Context of an event: where and when it happens.
-pub(crate) struct At<'a> {
-    pub(crate) now: u64,
-    pub(crate) node: u32,
-    pub(crate) hot: &'a mut Hot,
-    pub(crate) tally: &'a mut Tally,
-    pub(crate) loads: &'a mut Loads,
-    pub(crate) queue: &'a mut Windows,
 }
 
 /// The processors of all nodes.

@@ -8,25 +8,28 @@
 //!
 //! All quantities are integers, products use a wider type, and quotients are rounded up.
 
+mod at;
 mod dial;
 mod keep;
 mod launch;
 mod loads;
 mod parts;
+mod peak;
 mod queue;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub(crate) use at::At;
 pub(crate) use dial::Dial;
-pub(crate) use loads::{LOAD_BIN_NS, Load, Loads, share};
+pub(crate) use loads::{LOAD_BIN_NS, Load, Loads};
 pub use parts::BIN_NS;
 pub(crate) use parts::{
     Balance, Cut, Direction, Hot, NetConfig, Next, Outgoing, Parcel, Rate, Sent, Tally,
 };
+pub(crate) use peak::share;
 pub(crate) use queue::PRIORITIES;
 
-use crate::charge::At;
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::numbered::Numbered;

@@ -1,6 +1,7 @@
 //! The lanes of one node: which job runs where, and its progress.
 
-use super::{At, Done, OnLane, Processor, kind, lane_arg, time};
+use super::{Done, OnLane, Processor, kind, lane_arg, time};
+use crate::net::At;
 use crate::role::Labour;
 use crate::windows::{ARG_MAX, Windows};
 use alphorn_scheme::{JobId, SessionId};

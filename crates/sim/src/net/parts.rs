@@ -1,7 +1,7 @@
 //! The parts of a network: bandwidths, the state and counters of a node, messages to send.
 
 use super::dial::Dial;
-use super::loads::Peak;
+use super::peak::Peak;
 use super::queue::Queue;
 use crate::graph::Graph;
 use crate::latency::Latency;
