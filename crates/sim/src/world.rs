@@ -9,61 +9,43 @@
 
 mod account;
 mod change;
+mod config;
 mod effects;
 pub(crate) mod follow;
+mod follower;
 mod held;
+mod kind;
 mod probe;
+mod restart;
 mod seen;
+mod show;
 mod span;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod tracer;
+mod wraps;
 
 pub(crate) use change::Change;
+pub(crate) use config::{Limits, WorldConfig};
 pub(crate) use probe::Probe;
-pub use trace::Traced;
-pub(crate) use trace::{node_name, signed};
+pub use tracer::Traced;
+pub(crate) use tracer::{node_name, signed};
 
-use crate::charge::{Processor, kind as charge};
-use crate::net::{Net, NetConfig, Tally, event as net};
+use crate::net::{Net, Tally};
 use crate::role::{Input, Role, Wire};
 use crate::windows::ARG_MAX;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 use rayon::prelude::*;
+use restart::Restart;
 use span::Span;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// Kinds of events of the world itself.
-mod kind {
-    use super::charge::OTHERS_STILL;
-    /// A deadline. The argument is the timer's generation.
-    pub(super) const TIMER: u8 = OTHERS_STILL;
-    /// A command. The argument is its number.
-    pub(super) const COMMAND: u8 = OTHERS_STILL + 1;
-    /// A message that its node held back can leave. No argument.
-    pub(super) const HELD: u8 = OTHERS_STILL + 2;
-}
-
-// No own event has the kind of an event from another node.
-const _: () = assert!(kind::HELD < net::ARRIVAL);
+use tracer::Told;
 
 /// Threads share a window if the previous one had this many events, or this one starts with this many: waking a
 /// thread takes as long as a few hundred events.
 const EVENTS_SHARED: u64 = 512;
-
-/// Bounds of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// Maximum number of events handled.
-    pub(crate) events_max: u64,
-    /// Last instant of virtual time, in nanoseconds.
-    pub(crate) sim_time_max_ns: u64,
-    /// A world is quiet if no part of a payload was sent for this long and only deadlines are pending. State
-    /// machines may keep maintaining their tables for ever.
-    pub(crate) quiet_ns: u64,
-}
 
 /// Why a run cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,22 +89,6 @@ pub(crate) enum Pause {
     Events,
 }
 
-/// Configuration of a world, apart from its roles.
-#[derive(Clone, Debug)]
-pub(crate) struct WorldConfig {
-    /// The network.
-    pub(crate) net: NetConfig,
-    /// Processors.
-    pub(crate) processors: Vec<Processor>,
-    /// Index of each node's processor.
-    pub(crate) processor: Arc<[u16]>,
-    /// Bounds.
-    pub(crate) limits: Limits,
-    /// Threads of a run. The result is the same for any number, but only with one thread can the run stop at any
-    /// event.
-    pub(crate) threads: usize,
-}
-
 /// All nodes of a run under one virtual clock; see the [module](self).
 ///
 /// `W` observes the run ([`Probe`]).
@@ -136,7 +102,7 @@ pub(crate) struct World<R: Role, W = ()> {
     changes: BTreeMap<(u64, u32), Change>,
     changes_count: u32,
     cuts_count: usize,
-    restart: change::Restart<R>,
+    restart: Restart<R>,
     probe: W,
     limits: Limits,
     /// Maximum number of messages in flight at the end of a window.
@@ -144,7 +110,7 @@ pub(crate) struct World<R: Role, W = ()> {
     now_ns: u64,
     /// The last window had enough events to share.
     is_busy: bool,
-    told: trace::Told,
+    told: Told,
 }
 
 impl<R: Role, W: Probe<R>> World<R, W> {
@@ -174,13 +140,13 @@ impl<R: Role, W: Probe<R>> World<R, W> {
             changes: BTreeMap::new(),
             changes_count: 0,
             cuts_count: 0,
-            restart: change::Restart::default(),
+            restart: Restart::default(),
             probe,
             limits: config.limits,
             on_the_way_max: ARG_MAX,
             now_ns: 0,
             is_busy: true,
-            told: trace::Told::default(),
+            told: Told::default(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Changes of the world itself: nodes that go down, slow down, or are cut off.
 
+use super::restart::Restart;
 use super::{Probe, World};
 use crate::fault::{Interval, Wrap};
 use crate::graph::Graph;
@@ -10,7 +11,6 @@ use crate::role::{Input, Role};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// A change of the world.
@@ -30,30 +30,6 @@ pub(crate) enum Change {
     Speed(u32, u64),
     /// The connections cut by a partition or an eclipse (numbered in order) break (false) or are back (true).
     Across(usize, bool),
-}
-
-/// How nodes restart.
-pub(super) struct Restart<R> {
-    role: Option<Box<NewRole<R>>>,
-    /// Number of restarts of each node.
-    counts: BTreeMap<u32, u32>,
-}
-
-type NewRole<R> = dyn Fn(&Graph, u32, u32) -> R;
-
-impl<R> Default for Restart<R> {
-    fn default() -> Self {
-        Restart {
-            role: None,
-            counts: BTreeMap::new(),
-        }
-    }
-}
-
-impl<R> fmt::Debug for Restart<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Restart({:?})", self.counts)
-    }
 }
 
 impl<R: Role, W: Probe<R>> World<R, W> {
@@ -176,7 +152,7 @@ impl<R: Role, W: Probe<R>> World<R, W> {
                     self.tell_neighbours(node, false);
                     let span = self.span_mut(node);
                     span.net.clear(&mut span.queue, now_ns, node);
-                    span.drop_held(node);
+                    span.holds.remove(node);
                     self.set_down(node, true);
                 }
             }

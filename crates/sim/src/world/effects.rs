@@ -1,13 +1,19 @@
 //! Carries out the outputs of roles, through the wrappers that a node may have.
+//!
+//! Messages that a node sends after doing work itself leave when the work is done, and anything the node sends later
+//! leaves after them, as on a single thread.
 
-use super::seen::Sight;
+use super::held::Held;
+use super::kind;
+use super::seen::{Seen, Sight};
 use super::span::Span;
+use super::wraps::{Wraps, pass, through};
 use crate::charge::Done;
 use crate::fault::Wrap;
 use crate::gossip::Peers;
-use crate::net::{Direction, Parcel};
+use crate::net::{Direction, Parcel, event as net};
 use crate::role::{Input, Labour, Output, Role, Wire};
-use alphorn_types::Time;
+use alphorn_proto::Peer;
 
 /// The input that reports a finished job to a role.
 fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
@@ -18,38 +24,6 @@ fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
         product: done.work.map(Labour::run),
         leftover: done.leftover,
     }
-}
-
-/// The wrappers of a node's state machine, innermost first.
-pub(super) type Wraps<R> = Vec<Box<dyn Wrap<R>>>;
-
-/// Passes an input through the wrappers and returns what is left of it. Outputs of the wrappers themselves are
-/// added to `own`.
-#[inline]
-pub(super) fn pass<R: Role>(
-    wraps: &mut [Box<dyn Wrap<R>>],
-    now: Time,
-    input: Input<R>,
-    own: &mut Vec<Output<R>>,
-) -> Option<Input<R>> {
-    let mut wraps = wraps.iter_mut();
-    wraps.try_fold(input, |input, wrap| wrap.input(now, input, own))
-}
-
-/// Passes an output through the wrappers.
-#[cold]
-fn through<R: Role>(
-    wraps: &mut [Box<dyn Wrap<R>>],
-    now: Time,
-    output: Output<R>,
-) -> Vec<Output<R>> {
-    wraps.iter_mut().fold(vec![output], |before, wrap| {
-        let mut after = Vec::new();
-        for output in before {
-            wrap.output(now, output, &mut after);
-        }
-        after
-    })
 }
 
 impl<R: Role> Span<R> {
@@ -203,5 +177,68 @@ impl<R: Role> Span<R> {
             self.wraps.insert(node, wraps);
         }
         self.arm(node, deadline);
+    }
+
+    /// Records an observation of a node at the current time.
+    fn see(&mut self, node: u32, sight: Sight<R::Delivery>) {
+        self.seen.push(Seen {
+            now_ns: self.now_ns,
+            node,
+            sight,
+        });
+    }
+
+    /// Charges a node for its own work, which takes `cost_ns` at the speed of the cost table and starts after its
+    /// current work.
+    fn work(&mut self, node: u32, cost_ns: u64) {
+        let time_ns = self.compute.time_ns(node, cost_ns);
+        let hot = &mut self.net.hot[node];
+        let until_ns = hot.cpu_free_ns.max(self.now_ns).saturating_add(time_ns);
+        hot.cpu_free_ns = until_ns;
+        self.net.tally[node].cpu_ns += time_ns;
+        self.net.loads.at(self.now_ns, node).cpu_ns += time_ns;
+        self.net.loads.last_until(until_ns);
+        self.holds.work(node, until_ns);
+    }
+
+    /// Sends a message, after the work that its node did for it.
+    #[inline]
+    fn send(&mut self, node: u32, to: Peers, message: R::Message, priority: u8) {
+        match self.holds.is_empty() {
+            true => self.send_now(node, &to, message, priority),
+            false => self.send_behind(node, to, message, priority),
+        }
+    }
+
+    fn send_behind(&mut self, node: u32, to: Peers, message: R::Message, priority: u8) {
+        let Some(due_ns) = self.holds.due_ns(node, self.now_ns) else {
+            return self.send_now(node, &to, message, priority);
+        };
+        let held = Held {
+            due_ns,
+            to,
+            message,
+            priority,
+        };
+        if self.holds.push(node, held) {
+            self.queue.push(due_ns, node, kind::HELD, 0);
+        }
+    }
+
+    /// Sends the messages of a node that are due by now.
+    pub(super) fn send_held(&mut self, node: u32) {
+        while let Some(held) = self.holds.pop(node, self.now_ns) {
+            self.send_now(node, &held.to, held.message, held.priority);
+        }
+    }
+
+    /// Cancels matching messages that a node holds for a neighbour, and notifies it of the paced ones.
+    fn cancel_held(&mut self, node: u32, peer: Peer, what: &R::Cancel) {
+        let fits = |message: &R::Message| R::cancels(what, message);
+        for _ in 0..self.holds.cancel(node, peer, fits) {
+            let number = peer.0 as u32;
+            // As for messages taken out of the uplink, since the role waits for each of them.
+            self.queue.push(self.now_ns, node, net::READY, number);
+        }
     }
 }

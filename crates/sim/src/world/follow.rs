@@ -1,15 +1,16 @@
 //! Traces what a few nodes do, in the records of a live node: sessions, jobs, traffic, peers.
 
+use super::follower::{Account, Submitted};
 use super::span::Span;
-use super::{Probe, World, node_name, signed};
+use super::tracer::{node_name, signed};
+use super::{Probe, World};
 use crate::charge::Done;
 use crate::gossip::Peers;
 use crate::role::{Labour, Output, Role, Wire};
 use alphorn_proto::Peer;
-use alphorn_scheme::{Class, JobId, Schedulable, SessionId};
+use alphorn_scheme::{Class, JobId, Schedulable};
 use alphorn_types::trace::Event;
 use alphorn_worker::{End, Request};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// How often the traffic of a node is recorded.
 const TRAFFIC_NS: u64 = 1_000_000_000;
@@ -21,37 +22,6 @@ pub(crate) const TRAFFIC_MAX: usize = 8_192;
 pub(crate) const FAULTS_MAX: usize = 2_048;
 /// Maximum number of a node's neighbours recorded.
 pub(crate) const PEERS_MAX: usize = 64;
-
-/// A job that has not ended.
-#[derive(Debug)]
-struct Submitted {
-    at_ns: u64,
-    name: &'static str,
-    inputs: u32,
-    prior_ns: u64,
-}
-
-/// What is known about a node.
-#[derive(Debug, Default)]
-struct Account {
-    jobs: BTreeMap<JobId, Submitted>,
-    sessions: BTreeSet<SessionId>,
-    /// How many may still be recorded.
-    jobs_left: usize,
-    sessions_left: usize,
-    traffic_left: usize,
-    faults_left: usize,
-    /// Bytes received and sent since they were last recorded, by kind of message.
-    moved: Vec<[u64; 2]>,
-}
-
-/// The nodes that are followed.
-#[derive(Debug, Default)]
-pub(super) struct Follower {
-    accounts: BTreeMap<u32, Account>,
-    /// When traffic is next recorded.
-    traffic_ns: u64,
-}
 
 /// Name of an outcome, as in a live node.
 fn outcome(end: &End) -> &'static str {

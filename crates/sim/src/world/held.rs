@@ -1,21 +1,17 @@
-//! Messages that a node sends after doing work itself. They leave when the work is done, and anything the node
-//! sends later leaves after them, as on a single thread.
+//! Messages that a node holds back while it works, in the order in which they leave.
 
-use super::kind;
-use super::span::Span;
 use crate::gossip::Peers;
-use crate::net::event as net;
-use crate::role::{Role, Wire};
+use crate::role::Wire;
 use alphorn_proto::Peer;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A message waiting for its sender's work.
 #[derive(Debug)]
-struct Held<M> {
-    due_ns: u64,
-    to: Peers,
-    message: M,
-    priority: u8,
+pub(super) struct Held<M> {
+    pub(super) due_ns: u64,
+    pub(super) to: Peers,
+    pub(super) message: M,
+    pub(super) priority: u8,
 }
 
 /// End of the last work a node did, and the messages waiting for it, in order.
@@ -36,8 +32,14 @@ impl<M> Default for Holds<M> {
 }
 
 impl<M> Holds<M> {
+    /// Whether no node holds anything back.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Records that a node works until then.
-    fn work(&mut self, node: u32, until_ns: u64) {
+    pub(super) fn work(&mut self, node: u32, until_ns: u64) {
         let idle = || Hold {
             until_ns,
             waiting: VecDeque::new(),
@@ -46,7 +48,7 @@ impl<M> Holds<M> {
     }
 
     /// When a message sent now can leave; none if it can leave at once.
-    fn due_ns(&mut self, node: u32, now_ns: u64) -> Option<u64> {
+    pub(super) fn due_ns(&mut self, node: u32, now_ns: u64) -> Option<u64> {
         let hold = self.0.get(&node)?;
         if hold.until_ns > now_ns || !hold.waiting.is_empty() {
             // The work may be over while earlier messages wait for their event at this very time: they go first.
@@ -57,67 +59,34 @@ impl<M> Holds<M> {
         None
     }
 
+    /// Holds a message of a node that works. Returns false if the node does not.
+    pub(super) fn push(&mut self, node: u32, held: Held<M>) -> bool {
+        let hold = self.0.get_mut(&node);
+        hold.map(|hold| hold.waiting.push_back(held)).is_some()
+    }
+
     /// Takes the next due message of a node.
-    fn pop(&mut self, node: u32, now_ns: u64) -> Option<Held<M>> {
+    pub(super) fn pop(&mut self, node: u32, now_ns: u64) -> Option<Held<M>> {
         let waiting = &mut self.0.get_mut(&node)?.waiting;
         let is_due = waiting.front().is_some_and(|held| held.due_ns <= now_ns);
         is_due.then(|| waiting.pop_front()).flatten()
     }
+
+    /// Drops everything held by a node.
+    pub(super) fn remove(&mut self, node: u32) {
+        self.0.remove(&node);
+    }
 }
 
-impl<R: Role> Span<R> {
-    /// Charges a node for its own work, which takes `cost_ns` at the speed of the cost table and starts after its
-    /// current work.
-    pub(super) fn work(&mut self, node: u32, cost_ns: u64) {
-        let time_ns = self.compute.time_ns(node, cost_ns);
-        let hot = &mut self.net.hot[node];
-        let until_ns = hot.cpu_free_ns.max(self.now_ns).saturating_add(time_ns);
-        hot.cpu_free_ns = until_ns;
-        self.net.tally[node].cpu_ns += time_ns;
-        self.net.loads.at(self.now_ns, node).cpu_ns += time_ns;
-        self.net.loads.last_until(until_ns);
-        self.holds.work(node, until_ns);
-    }
-
-    /// Sends a message, after the work that its node did for it.
-    #[inline]
-    pub(super) fn send(&mut self, node: u32, to: Peers, message: R::Message, priority: u8) {
-        match self.holds.0.is_empty() {
-            true => self.send_now(node, &to, message, priority),
-            false => self.send_behind(node, to, message, priority),
-        }
-    }
-
-    fn send_behind(&mut self, node: u32, to: Peers, message: R::Message, priority: u8) {
-        let Some(due_ns) = self.holds.due_ns(node, self.now_ns) else {
-            return self.send_now(node, &to, message, priority);
-        };
-        if let Some(hold) = self.holds.0.get_mut(&node) {
-            hold.waiting.push_back(Held {
-                due_ns,
-                to,
-                message,
-                priority,
-            });
-            self.queue.push(due_ns, node, kind::HELD, 0);
-        }
-    }
-
-    /// Sends the messages of a node that are due by now.
-    pub(super) fn send_held(&mut self, node: u32) {
-        while let Some(held) = self.holds.pop(node, self.now_ns) {
-            self.send_now(node, &held.to, held.message, held.priority);
-        }
-    }
-
-    /// Cancels matching messages that a node holds for a neighbour, and notifies it of the paced ones.
-    pub(super) fn cancel_held(&mut self, node: u32, peer: Peer, what: &R::Cancel) {
-        let Some(hold) = self.holds.0.get_mut(&node) else {
-            return;
+impl<M: Wire> Holds<M> {
+    /// Cancels the messages that a node holds for a neighbour and that fit. Returns how many of them are paced.
+    pub(super) fn cancel(&mut self, node: u32, peer: Peer, fits: impl Fn(&M) -> bool) -> usize {
+        let Some(hold) = self.0.get_mut(&node) else {
+            return 0;
         };
         let mut taken = 0;
         hold.waiting.retain_mut(|held| {
-            if !held.to.iter().any(|to| to == peer) || !R::cancels(what, &held.message) {
+            if !held.to.iter().any(|to| to == peer) || !fits(&held.message) {
                 return true;
             }
             taken += usize::from(held.message.is_paced());
@@ -125,16 +94,7 @@ impl<R: Role> Span<R> {
             held.to = Peers::List(others.collect());
             !held.to.is_empty()
         });
-        for _ in 0..taken {
-            let number = peer.0 as u32;
-            // As for messages taken out of the uplink, since the role waits for each of them.
-            self.queue.push(self.now_ns, node, net::READY, number);
-        }
-    }
-
-    /// Drops everything held by a node that went down.
-    pub(super) fn drop_held(&mut self, node: u32) {
-        self.holds.0.remove(&node);
+        taken
     }
 }
 

@@ -1,10 +1,7 @@
-//! What a probe is shown. Nodes run one after the other within a window, so sightings are kept during it and then
-//! shown in time order.
+//! What nodes show a probe, kept until a window is closed.
 
-use super::span::Span;
-use super::{Probe, World};
 use crate::numbered::Numbered;
-use crate::role::{Role, Wire};
+use crate::role::Wire;
 use std::ops::Range;
 
 /// An observation of a node.
@@ -26,9 +23,9 @@ pub(super) enum Sight<D> {
 /// An observation with its time and node.
 #[derive(Debug)]
 pub(super) struct Seen<D> {
-    now_ns: u64,
-    node: u32,
-    sight: Sight<D>,
+    pub(super) now_ns: u64,
+    pub(super) node: u32,
+    pub(super) sight: Sight<D>,
 }
 
 /// When the first part of a payload reached each node.
@@ -61,60 +58,5 @@ impl Begun {
     pub(super) fn first_ns(&self, node: u32) -> Option<u64> {
         let first_ns = self.first_ns[node];
         (first_ns < u64::MAX).then_some(first_ns)
-    }
-}
-
-impl<R: Role> Span<R> {
-    /// Records an observation of a node at the current time.
-    pub(super) fn see(&mut self, node: u32, sight: Sight<R::Delivery>) {
-        self.seen.push(Seen {
-            now_ns: self.now_ns,
-            node,
-            sight,
-        });
-    }
-}
-
-impl<R: Role, W: Probe<R>> World<R, W> {
-    /// From now on shows the probe the messages handed to nodes.
-    pub(crate) fn show_arrivals(&mut self) {
-        for span in &mut self.spans {
-            span.arrived = Some(Vec::new());
-        }
-    }
-
-    /// Shows the probe everything seen since the last call, by time and then by node.
-    pub(crate) fn show(&mut self) {
-        for span in &mut self.spans {
-            for message in span
-                .arrived
-                .iter_mut()
-                .flat_map(|arrived| arrived.drain(..))
-            {
-                self.probe.arrived(&message);
-            }
-        }
-        let mut seen = std::mem::take(&mut self.spans[0].seen);
-        for span in &mut self.spans[1..] {
-            seen.append(&mut span.seen);
-        }
-        // Stable: what a node shows at one instant stays in order.
-        seen.sort_by_key(|seen| (seen.now_ns, seen.node));
-        for Seen {
-            now_ns,
-            node,
-            sight,
-        } in seen.drain(..)
-        {
-            match sight {
-                Sight::Delivered(delivery) => self.probe.delivered(now_ns, node, &delivery),
-                Sight::Reported { about, reason } => {
-                    self.probe.reported(now_ns, node, about, reason);
-                }
-                Sight::Evidence => self.probe.evidence(now_ns, node),
-            }
-        }
-        // Keeps the memory for the next window.
-        self.spans[0].seen = seen;
     }
 }

@@ -3,13 +3,13 @@
 //! In an open window no node depends on what another one does in it, so spans go through it side by side. Messages
 //! between spans wait until it is closed.
 
-use super::WorldConfig;
-use super::effects::{Wraps, pass};
-use super::follow::Follower;
+use super::config::WorldConfig;
+use super::follower::Follower;
 use super::held::Holds;
 use super::kind;
 use super::seen::{Begun, Seen};
-use super::trace::Tracer;
+use super::tracer::Tracer;
+use super::wraps::{Wraps, pass};
 use crate::charge::{Compute, Done, kind as charge};
 use crate::latency::fold;
 use crate::net::{Net, Next, Outgoing, PART, event as net};

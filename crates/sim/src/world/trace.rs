@@ -1,55 +1,11 @@
 //! Traces the inputs and outputs of nodes, one record each.
 
 use super::span::Span;
+use super::tracer::{Traced, node_name, signed};
 use super::{Probe, World};
 use crate::role::{Input, Output, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_types::trace::{Event, Name, Record};
-
-/// Nanoseconds in the type used by records.
-pub(crate) fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
-}
-
-/// Name of a node in records.
-pub(crate) fn node_name(node: u32) -> String {
-    format!("node-{node}")
-}
-
-/// Which nodes are traced in full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traced {
-    /// All nodes.
-    All,
-    /// One node.
-    Node(u32),
-}
-
-impl Traced {
-    fn contains(self, node: u32) -> bool {
-        match self {
-            Traced::All => true,
-            Traced::Node(only) => only == node,
-        }
-    }
-}
-
-/// Trace of the nodes of a span.
-#[derive(Debug, Default)]
-pub(super) struct Tracer {
-    of: Option<Traced>,
-    records: Vec<Record>,
-    /// Start of the run, from genesis. Record times count from genesis.
-    pub(super) begin_ns: u64,
-}
-
-/// Records up to the end of the last closed window, in time order.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    records: Vec<Record>,
-    /// End of the last closed window.
-    closed_ns: u64,
-}
 
 impl<R: Role, W: Probe<R>> World<R, W> {
     /// From now on traces these nodes in full; `None` stops the trace.
