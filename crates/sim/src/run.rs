@@ -1,198 +1,34 @@
 //! A run: from a scenario and a seed to an outcome.
 
-pub(crate) mod coded;
+mod coded;
+pub(crate) mod drive;
+pub(crate) mod error;
 mod faults;
 mod floods;
+pub(crate) mod policy;
 mod setup;
 #[cfg(test)]
 mod tests;
 
-use crate::bounds::{self, LowerBounds};
-use crate::check::{DELAYS_MAX, Ledger, Violation};
-use crate::fault::Adversary;
-use crate::gossip;
-use crate::graph::{Graph, GraphError};
-use crate::horn::{self, HornError};
-use crate::report::{Bounds, Frame, NodeRecord, Outcome};
-use crate::role::flood::TooManyPeers;
-use crate::role::{Delivery, Publish, Role};
-use crate::scenario::{CostsError, Mode, NoNode, Protocol, Scenario, Stop, TraceLevel};
-use crate::tree::{self, TreeError};
-use crate::world::{Pause, Probe, Traced, World, WorldError};
-use alphorn_types::Time;
-use alphorn_types::trace::Record;
-use setup::Setup;
-use std::ops::ControlFlow;
+pub use drive::{Observe, Progress};
+pub use error::{RunError, Stopped};
 
-/// Events between two calls to an observer, few enough that their trace stays small.
-const LOOK_EVENTS: u64 = 1 << 18;
-const TRACED_EVENTS: u64 = 1 << 12;
+use crate::bounds::{self, LowerBounds};
+use crate::check::{DELAYS_MAX, Ledger};
+use crate::fault::Adversary;
+use crate::graph::Graph;
+use crate::horn;
+use crate::report::{Bounds, Frame, NodeRecord, Outcome};
+use crate::role::{Delivery, Publish, Role};
+use crate::scenario::{Mode, Protocol, Scenario, Stop};
+use crate::tree;
+use crate::world::{Pause, World};
+use alphorn_types::Time;
+use drive::{drive, threads};
+use setup::Setup;
+
 /// Maximum number of nodes in a run with real bytes.
 pub(crate) const BYTES_NODES_MAX: u32 = 1000;
-
-/// Progress of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Virtual time.
-    pub now_ns: u64,
-    /// Events handled.
-    pub events: u64,
-    /// Payloads delivered, over all nodes.
-    pub deliveries: u64,
-    /// Number of deliveries if every node gets every payload.
-    pub deliveries_max: u64,
-}
-
-/// Observer of a run.
-pub trait Observe {
-    /// Called when the nodes have been created, before the first event.
-    fn begins(&mut self) {}
-
-    /// Called every quarter million events. A break ends the run with [`RunError::Stopped`], for example when its
-    /// wall-clock time is over, which only the caller knows.
-    fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
-
-    /// Number of threads that the run may use; the outcome does not depend on it.
-    fn threads(&self) -> usize {
-        1
-    }
-
-    /// Nodes that are traced completely to [`Observe::trace`]; queried again before each call.
-    fn traces(&self) -> Option<Traced> {
-        None
-    }
-
-    /// Detail of the trace that a run of slots sends to [`Observe::trace`], in the same form as a live node;
-    /// constant for the whole run.
-    fn slots(&self) -> TraceLevel {
-        TraceLevel::None
-    }
-
-    /// Receives what happened since the last call, in order of time.
-    fn trace(&mut self, _records: Vec<Record>) {}
-}
-
-/// The null observer.
-impl Observe for () {
-    fn progress(&mut self, _: &Progress) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// Why a run has no outcome.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The graph cannot be constructed.
-    #[error(transparent)]
-    Graph(#[from] GraphError),
-    /// A node has more neighbours than a mesh can have.
-    #[error(transparent)]
-    Peers(#[from] TooManyPeers),
-    /// Parameters that are invalid for a mesh.
-    #[error("protocol: {0}")]
-    Mesh(#[from] gossip::ConfigError),
-    /// A cost table is missing or invalid.
-    #[error(transparent)]
-    Costs(#[from] CostsError),
-    /// No honest node of the class can be a source.
-    #[error("no honest node can be a source{}", .class.as_ref().map_or(String::new(), |class| format!(" of class {class:?}")))]
-    NoSource {
-        /// The class asked for.
-        class: Option<String>,
-    },
-    /// The product of payloads and nodes is too large.
-    #[error("payloads times nodes = {value}, must be at most {max}")]
-    Deliveries {
-        /// Value given.
-        value: u64,
-        /// Maximum allowed.
-        max: u64,
-    },
-    /// Too many nodes for real bytes.
-    #[error("sim.nodes = {value} with real bytes, must be at most {max}")]
-    BytesNodes {
-        /// Number given.
-        value: u32,
-        /// Maximum allowed.
-        max: u32,
-    },
-    /// A fault whose share is less than one node.
-    #[error(transparent)]
-    NoNode(#[from] NoNode),
-    /// A fault that is not available in this protocol.
-    #[error("fault {fault} does not exist for protocol {protocol}")]
-    Unfit {
-        /// The fault.
-        fault: &'static str,
-        /// The protocol.
-        protocol: &'static str,
-    },
-    /// Parameters that are invalid for a broadcast.
-    #[error("protocol: {0}")]
-    Broadcast(#[from] alphorn_broadcast::ConfigError),
-    /// A payload that is too large for every code.
-    #[error("traffic.bytes = {value}, codes take at most {max}")]
-    Payload {
-        /// Size in bytes.
-        value: u64,
-        /// Maximum allowed.
-        max: u64,
-    },
-    /// More chunks than the code supports.
-    #[error("protocol.chunks = {value}, this code has at most {max}")]
-    Chunks {
-        /// Number given.
-        value: u32,
-        /// Maximum allowed.
-        max: u32,
-    },
-    /// An unknown policy.
-    #[error("protocol.policy = {name:?}, known are auto and {}", policies())]
-    Policy {
-        /// Its name.
-        name: String,
-    },
-    /// A slot of Horn cannot be run.
-    #[error(transparent)]
-    Horn(#[from] HornError),
-    /// The tree cannot be run.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// A limit of the world was exceeded.
-    #[error(transparent)]
-    World(#[from] WorldError),
-    /// A rule was violated, which is an error in the simulator or in a protocol.
-    #[error("seed {seed}, event {event}: {violation}")]
-    Violation {
-        /// The seed.
-        seed: u64,
-        /// Number of the event.
-        event: u64,
-        /// The violation.
-        violation: Violation,
-    },
-    /// The observer stopped the run.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-}
-
-/// The observer of a run stopped it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("stopped after {events} events at {at_ns} ns of virtual time")]
-pub struct Stopped {
-    /// Number of events so far.
-    pub events: u64,
-    /// Virtual time.
-    pub at_ns: u64,
-}
-
-/// The names of all policies.
-fn policies() -> String {
-    let names = alphorn_broadcast::Policy::NAMED
-        .iter()
-        .map(|(name, _)| *name);
-    names.collect::<Vec<_>>().join(", ")
-}
 
 /// Runs a scenario with one seed.
 ///
@@ -303,84 +139,6 @@ fn bounds<R>(scenario: &Scenario, nodes: &Nodes<R>, lower_bounds: &[LowerBounds]
         lb2_ns: most(|lower_bounds, _| lower_bounds.source_ns).unwrap_or(0),
         lb3_ns: most(LowerBounds::capacity_ns).unwrap_or(0),
         lb4_ns: bounds::reach_ns(hop_ns, degree, chunks, &setup.rates, bytes),
-    }
-}
-
-/// Number of threads of a run: one if it may have to stop at any event or traces its events by number.
-pub(crate) fn threads(scenario: &Scenario, observe: &dyn Observe) -> usize {
-    match scenario.sim.stop {
-        Stop::Events(_) => 1,
-        // Each span numbers its own events.
-        _ if observe.traces().is_some() => 1,
-        _ => observe.threads(),
-    }
-}
-
-/// Runs a world to its end, which is that of the scenario or `until` if the scenario gives no time, and calls the
-/// observer at intervals. `look` returns the number of deliveries and their maximum, or a rule violation.
-///
-/// # Errors
-/// A limit of the world was exceeded, a rule was violated, or the observer stopped the run.
-pub(crate) fn drive<R: Role, W: Probe<R>>(
-    world: &mut World<R, W>,
-    stop: Stop,
-    until: Time,
-    observe: &mut dyn Observe,
-    look: impl Fn(&mut World<R, W>) -> Result<(u64, u64), RunError>,
-) -> Result<Pause, RunError> {
-    loop {
-        let pause = step(world, stop, until, observe)?;
-        // Before the pause is judged, so that a violation in the last events of a run is found too.
-        let (deliveries, deliveries_max) = look(world)?;
-        if pause != Pause::Events {
-            world.count_running();
-            return Ok(pause);
-        }
-        let progress = Progress {
-            now_ns: world.now().as_nanos(),
-            events: world.events(),
-            deliveries,
-            deliveries_max,
-        };
-        if observe.progress(&progress).is_break() {
-            let (events, at_ns) = (progress.events, progress.now_ns);
-            return Err(Stopped { events, at_ns }.into());
-        }
-    }
-}
-
-/// Runs until the next call to the observer ([`Pause::Events`]) or to the end.
-fn step<R: Role, W: Probe<R>>(
-    world: &mut World<R, W>,
-    stop: Stop,
-    until: Time,
-    observe: &mut dyn Observe,
-) -> Result<Pause, WorldError> {
-    let (until, last) = match stop {
-        Stop::TimeMs(ms) => (Time::from_millis(ms), u64::MAX),
-        Stop::Events(events) => (until, events),
-        Stop::Quiescence | Stop::AllDelivered | Stop::T99 => (until, u64::MAX),
-    };
-    let traces = observe.traces();
-    world.trace(traces);
-    let look = if traces.is_some() {
-        TRACED_EVENTS
-    } else {
-        LOOK_EVENTS
-    };
-    let pause = world.run_until(until, look.min(last.saturating_sub(world.events())));
-    // The run ends inside a window, which would not be shown before its end.
-    if world.events() >= last {
-        world.close();
-    }
-    // Before an error is returned, so that the trace goes up to it.
-    let told = world.take_trace();
-    if !told.is_empty() {
-        observe.trace(told);
-    }
-    match pause? {
-        Pause::Events if world.events() >= last => Ok(Pause::Until),
-        pause => Ok(pause),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::gossip::Links;
 use crate::graph::Graph;
 use crate::latency::mix;
 use crate::net::Dial;
-use crate::run::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Horn as Chosen, Scenario, Way};
 use alphorn_proto::horn::{Horn, Local};
 use std::sync::Arc;

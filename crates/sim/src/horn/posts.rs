@@ -2,7 +2,7 @@
 
 use super::HornError;
 use super::plan::{Plan, TopicId};
-use crate::run::RunError;
+use crate::run::error::RunError;
 use crate::scenario::{Fault, FaultKind, Post, Way, ordered};
 use alphorn_proto::horn::Selection;
 use alphorn_proto::slot::Phase;

@@ -15,7 +15,8 @@ use crate::fault::Members;
 use crate::latency::{Latency, mix};
 use crate::report::Outcome;
 use crate::role::Wire;
-use crate::run::{Observe, RunError, drive};
+use crate::run::drive::{Observe, drive, threads};
+use crate::run::error::RunError;
 use crate::scenario::{self, DrawnNetwork, FaultKind, Scenario, Stop, TraceLevel};
 use crate::world::{Pause, World};
 use alphorn_types::{Bitfield, Time};
@@ -111,7 +112,7 @@ pub fn run(
         graph: graph.clone(),
         latency: latency.clone(),
         class: class.clone(),
-        threads: crate::run::threads(scenario, observe),
+        threads: threads(scenario, observe),
     };
     let mut config = scenario.world(drawn, HornMessage::KINDS.len(), seed);
     // Only the senders of pieces ask to be notified when a message has left the uplink.

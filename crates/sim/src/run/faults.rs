@@ -1,6 +1,6 @@
 //! Applies the faults of a scenario to its world.
 
-use super::RunError;
+use super::error::RunError;
 use super::setup::Setup;
 use crate::check::Ledger;
 use crate::fault::{Adversary, Members};

@@ -1,7 +1,8 @@
 //! Payloads that travel whole: mesh, direct, grid.
 
+use super::Nodes;
+use super::error::RunError;
 use super::setup::{Setup, duty};
-use super::{Nodes, RunError};
 use crate::fault::needs_validation;
 use crate::gossip::{self, Config, Plain};
 use crate::graph::Graph;

@@ -1,6 +1,6 @@
 //! What a scenario and a seed determine before the first event: classes, regions, faulty nodes, sources.
 
-use super::RunError;
+use super::error::RunError;
 use crate::bounds::LowerBounds;
 use crate::check::Item;
 use crate::graph::Graph;

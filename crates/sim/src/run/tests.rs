@@ -1,10 +1,13 @@
 mod adversaries;
 mod modes;
 
+use super::drive::LOOK_EVENTS;
 use super::*;
+use crate::check::Violation;
 use crate::testing::OnThreads;
 use crate::windows::tests::narrow;
 use alphorn_scheme::model::{CodeOp, CodeTable, CostTable};
+use std::ops::ControlFlow;
 
 /// A scenario with this many nodes and with these lines instead of the defaults.
 fn scenario(nodes: u32, protocol: &str, more: &str) -> Scenario {

@@ -10,7 +10,8 @@ use crate::graph::Graph;
 use crate::latency::{Latency, mix};
 use crate::report::{Frame, NodeRecord, Outcome};
 use crate::role::Wire;
-use crate::run::{Observe, RunError, drive};
+use crate::run::drive::{Observe, drive, threads};
+use crate::run::error::RunError;
 use crate::scenario::{DrawnNetwork, FaultKind, Scenario};
 use crate::world::{Probe, World};
 use alphorn_types::Time;
@@ -90,7 +91,7 @@ pub fn run(
         graph: Arc::new(graph),
         latency: Arc::new(Latency::new(&scenario.latency, regions.clone())),
         class: class.clone(),
-        threads: crate::run::threads(scenario, observe),
+        threads: threads(scenario, observe),
     };
     let mut config = scenario.world(drawn, TreeMessage::KINDS.len(), seed);
     config.net.paced = TreeMessage::PACES;
