@@ -1,8 +1,8 @@
 //! The initial state of a run: its graph of connections, and the nodes on it.
 
-use super::HornError;
-use super::cast::{Casting, Casts};
+use super::casting::{Casting, Casts};
 use super::connections::{Connections, End, among_all, order};
+use super::error::HornError;
 use super::join::{Dialled, joins};
 use super::message::Item;
 use super::node::HornNode;

@@ -1,16 +1,14 @@
 //! Blocks that messages wait for. A node asks its peers for them by root, choosing peers and times as a real node
 //! does ([`alphorn_proto::horn::fetch`]), and answers with those that it has.
 
-use super::message::{BlockBody, HornMessage, Inner, Item};
+use super::message::{BlockBody, Exchange, HornMessage, Inner, Item};
 use super::node::HornNode;
 use super::subscription::{Origin, Pending};
 use crate::gossip::{DenseId, Peers, Priority};
 use crate::role::Output;
 use alphorn_proto::Peer;
 use alphorn_proto::horn::cast::SOURCES;
-use alphorn_proto::horn::fetch::{Fetch, Missing};
-use alphorn_proto::wire::Root;
-use alphorn_types::Time;
+use alphorn_proto::horn::fetch::Missing;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -18,84 +16,6 @@ use std::sync::Arc;
 const LOOK_EVERY_NS: u64 = 20_000_000;
 /// Interval after which it checks again even if nothing has arrived.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
-
-/// A question or an answer.
-#[derive(Clone, Debug)]
-pub(crate) enum Exchange {
-    /// Asks for a block.
-    Question {
-        /// The asking node's number for the question.
-        id: u64,
-        /// The block.
-        root: Root,
-    },
-    /// The block, if the answering node has it.
-    Answer {
-        /// The number of the question.
-        id: u64,
-        /// The block.
-        block: Option<Arc<BlockBody>>,
-    },
-}
-
-impl Exchange {
-    /// Bytes on the wire. A question is a root, an answer is a code and the block.
-    pub(super) fn wire_bytes(&self) -> u64 {
-        match self {
-            Exchange::Question { root, .. } => root.len() as u64,
-            Exchange::Answer { block, .. } => {
-                1 + block.as_ref().map_or(0, |block| block.data.len() as u64)
-            }
-        }
-    }
-
-    /// Whether it carries a block.
-    pub(super) fn has_block(&self) -> bool {
-        matches!(self, Exchange::Answer { block: Some(_), .. })
-    }
-}
-
-/// The blocks that a node has, lacks and asks for.
-#[derive(Debug, Default)]
-pub(super) struct Blocks {
-    fetch: Fetch,
-    questions: u64,
-    /// Blocks that were taken, for as long as the chain has them.
-    known: Vec<Arc<BlockBody>>,
-    /// Blocks waiting for their verdict.
-    held: Vec<Arc<BlockBody>>,
-    /// Earliest time of the next check.
-    look: Time,
-    /// Time of the next check if nothing arrives before; none if nothing is missing.
-    again: Option<Time>,
-}
-
-impl Blocks {
-    /// When the next check is due.
-    pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.again
-    }
-
-    /// A block is handed to the state machine.
-    pub(super) fn hold(&mut self, block: &Arc<BlockBody>) {
-        self.held.push(block.clone());
-    }
-
-    /// The block with this root, if it is waiting for its verdict.
-    pub(super) fn held(&self, root: &Root) -> Option<&Arc<BlockBody>> {
-        self.held.iter().find(|block| block.root == *root)
-    }
-
-    /// The state machine has decided on the block.
-    pub(super) fn let_go(&mut self, block: &BlockBody) {
-        self.held.retain(|held| held.root != block.root);
-    }
-
-    /// A peer is gone.
-    pub(super) fn peer_down(&mut self, peer: Peer) {
-        self.fetch.peer_down(peer);
-    }
-}
 
 impl HornNode {
     /// Keeps a block that was taken or published by the node itself, so that others may ask for it.

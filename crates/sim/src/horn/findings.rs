@@ -1,12 +1,13 @@
-//! The results of a run: records, times and the verdict.
+//! Finds the results of a run: records, times and the verdict.
 
 use super::followed::Followed;
 use super::heads::Fate;
+use super::milestones::Milestones;
 use super::node::HornNode;
 use super::paid::{PaidBlock, paid_blocks};
 use super::plan::Plan;
-use super::run::{HornRun, SlotVotes};
-use super::watch::{Milestones, Watch};
+use super::results::{HornRun, SlotVotes};
+use super::watch::Watch;
 use crate::report::manifest::ChainFigures;
 use crate::report::{Bounds, Frame, NodeRecord, Outcome, Times, Votes, quantile_of};
 use crate::role::Role;

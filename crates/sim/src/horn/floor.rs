@@ -14,8 +14,9 @@
 //! collected itself. The first three are lower bounds: a run that beats them has an error.
 
 use super::message::EvidenceBody;
+use super::milestones::{Milestones, SHARES_PERMILLE};
 use super::plan::Plan;
-use super::watch::{Milestones, SHARES_PERMILLE, Violation};
+use super::violation::Violation;
 use crate::bounds::reach_ns;
 use crate::graph::Graph;
 use crate::latency::Latency;

@@ -1,8 +1,8 @@
 //! What is seen of a slot whose votes are followed: which of them are where, and since when.
 
 use super::message::{BlockBody, EvidenceBody};
+use super::milestones::Milestones;
 use super::plan::Plan;
-use super::watch::Milestones;
 use alphorn_types::{Bitfield, Slot};
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The cost of an attack to each side, comparing the blocks of a run with the attack and of the same run without.
 
-use super::{HornRun, pay};
+use super::paid::pay;
+use super::results::HornRun;
 use alphorn_proto::rewards::{Account, Ledger, RewardsError};
 use alphorn_types::{Bitfield, Slot};
 use std::collections::BTreeMap;

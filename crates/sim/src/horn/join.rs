@@ -10,13 +10,9 @@
 //! handshake for connections that the scenario's graph has, and no charge between members that stay for many epochs.
 
 use super::connections::End;
-use super::message::{HornMessage, Inner};
-use super::node::HornNode;
 use super::plan::{Plan, TopicId};
-use crate::gossip::{Peers, Priority};
 use crate::graph::Graph;
 use crate::latency::mix;
-use crate::role::Output;
 use crate::scenario::Way;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
@@ -29,21 +25,12 @@ const WHEN: u64 = 0x686f_726e_0031;
 /// its tag and length.
 const SUBSCRIBE_AND_GRAFT_BYTES: u32 = 2 * (32 + 4);
 
-/// One side's part of joining topics over a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Handshake {
-    /// The handshake if they are not connected yet, and a subscription and a GRAFT for each topic.
-    pub(super) bytes: u32,
-    /// Whether the other side has yet to send its own.
-    pub(super) is_first: bool,
-}
-
 /// Joins a topic, and others of the same slot, with some of its members.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
-    topic: TopicId,
-    peers: Arc<[Peer]>,
-    bytes: u32,
+    pub(super) topic: TopicId,
+    pub(super) peers: Arc<[Peer]>,
+    pub(super) bytes: u32,
 }
 
 impl Join {
@@ -114,36 +101,4 @@ pub(super) fn joins(
         (Time::from_nanos(at_ns), node, join)
     };
     of_topic.map(join).collect()
-}
-
-impl HornNode {
-    /// Joins a topic with some of its members.
-    pub(super) fn join(&mut self, join: Join) {
-        let handshake = Handshake {
-            bytes: join.bytes,
-            is_first: true,
-        };
-        self.shake_hands(Peers::List(join.peers), join.topic, handshake);
-    }
-
-    /// Answers a peer that joins.
-    pub(super) fn answer_handshake(&mut self, from: Peer, topic: TopicId, handshake: Handshake) {
-        if handshake.is_first {
-            let answer = Handshake {
-                is_first: false,
-                ..handshake
-            };
-            self.shake_hands(Peers::One(from), topic, answer);
-        }
-    }
-
-    fn shake_hands(&mut self, to: Peers, topic: TopicId, handshake: Handshake) {
-        let inner = Inner::Handshake(handshake);
-        self.out.push_back(Output::Send {
-            to,
-            message: HornMessage { topic, inner },
-            // Nothing waits for it.
-            priority: Priority::Answer as u8,
-        });
-    }
 }

@@ -1,12 +1,11 @@
 //! What nodes of a Horn network send each other: the protocol's messages on topics, each encoded once and shared by
 //! all its holders.
 
-use super::cast::Code;
-use super::fetch::Exchange;
-use super::join::Handshake;
 use super::plan::TopicId;
+use super::work::Code;
 use crate::gossip::{DenseId, Message, Payload};
 use crate::role::Wire;
+use alphorn_broadcast::rlnc::Id;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Slot, Support, Unit};
@@ -81,6 +80,51 @@ impl Payload for Item {
     fn wire_bytes(&self) -> u64 {
         self.data().len() as u64
     }
+}
+
+/// A question about a block that messages wait for, or an answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Exchange {
+    /// Asks for a block.
+    Question {
+        /// The asking node's number for the question.
+        id: u64,
+        /// The block.
+        root: Root,
+    },
+    /// The block, if the answering node has it.
+    Answer {
+        /// The number of the question.
+        id: u64,
+        /// The block.
+        block: Option<Arc<BlockBody>>,
+    },
+}
+
+impl Exchange {
+    /// Bytes on the wire. A question is a root, an answer is a code and the block.
+    fn wire_bytes(&self) -> u64 {
+        match self {
+            Exchange::Question { root, .. } => root.len() as u64,
+            Exchange::Answer { block, .. } => {
+                1 + block.as_ref().map_or(0, |block| block.data.len() as u64)
+            }
+        }
+    }
+
+    /// Whether it carries a block.
+    pub(super) fn has_block(&self) -> bool {
+        matches!(self, Exchange::Answer { block: Some(_), .. })
+    }
+}
+
+/// One side's part of joining topics over a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handshake {
+    /// The handshake if they are not connected yet, and a subscription and a GRAFT for each topic.
+    pub(super) bytes: u32,
+    /// Whether the other side has yet to send its own.
+    pub(super) is_first: bool,
 }
 
 /// Content of a message.
@@ -181,6 +225,15 @@ impl Wire for HornMessage {
     fn is_paced(&self) -> bool {
         matches!(&self.inner, Inner::Coded { message, .. } if message.is_paced())
     }
+}
+
+/// What no longer needs to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsent {
+    /// A message of a topic, by its number there.
+    Whole(TopicId, DenseId),
+    /// The pieces of a broadcast.
+    Pieces(Id),
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod names;
 
 pub use config::timing;
 
-use super::HornError;
+use super::error::HornError;
 use super::work::Bench;
 use crate::gossip;
 use crate::latency::mix;

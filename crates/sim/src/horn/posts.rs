@@ -1,6 +1,6 @@
 //! Which nodes a fault controls, when it is specified by the validators serving at a post.
 
-use super::HornError;
+use super::error::HornError;
 use super::plan::{Plan, TopicId};
 use crate::run::error::RunError;
 use crate::scenario::{Fault, FaultKind, Post, Way, ordered};

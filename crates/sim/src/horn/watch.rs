@@ -10,6 +10,7 @@ use super::message::{BlockBody, EvidenceBody, HornMessage, Parts};
 use super::node::{HornDelivery, HornNode};
 use super::plan::Plan;
 use super::tell::Teller;
+use super::violation::Violation;
 use crate::check::Blame;
 use crate::world::Probe;
 use alphorn_proto::horn::Finality;
@@ -17,88 +18,6 @@ use alphorn_types::trace::Record;
 use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Slot, Support, Unit};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Shares of all votes that are timed, in thousandths.
-pub(super) const SHARES_PERMILLE: [u64; 3] = [667, 900, 990];
-
-/// A rule that no slot may break.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// An aggregate counts a vote that was never cast.
-    #[error("the aggregate of validator {sender} counts {votes} votes that nobody cast")]
-    Invented {
-        /// The aggregator.
-        sender: u32,
-        /// Number of such votes.
-        votes: usize,
-    },
-    /// Evidence is not the sum of what was published of its unit's parts.
-    #[error("the evidence of validator {sender} is not the sum of published aggregates")]
-    Sum {
-        /// The maker of the evidence.
-        sender: u32,
-    },
-    /// Something was accepted that was never published.
-    #[error("node {node} accepted a collection of validator {sender} that was not published to it")]
-    Foreign {
-        /// The node.
-        node: u32,
-        /// The collector.
-        sender: u32,
-    },
-    /// A block has a collection with votes that were never cast, or one that credits no new vote.
-    #[error("the block has a collection of committee {committee} that credits nobody anew")]
-    Credit {
-        /// The committee.
-        committee: u16,
-    },
-    /// A node had 99 % of the votes before that is possible.
-    #[error("node {node} has 99 % of the votes at {at_ns} ns, it cannot before {least_ns} ns")]
-    Early {
-        /// The node.
-        node: u32,
-        /// When it had them, from the start of the slot.
-        at_ns: u64,
-        /// The earliest possible time.
-        least_ns: u64,
-    },
-    /// All nodes had 99 % of the votes before all uplinks together can carry them.
-    #[error("all nodes have 99 % of the votes at {at_ns} ns, they cannot before {least_ns} ns")]
-    Carried {
-        /// When the last node had them, from the start of the slot.
-        at_ns: u64,
-        /// The earliest possible time.
-        least_ns: u64,
-    },
-    /// An honest node has proof against another honest node.
-    #[error("node {node} reports the honest node {about}: {reason}")]
-    Accused {
-        /// The reporting node.
-        node: u32,
-        /// The reported node.
-        about: u32,
-        /// The reason.
-        reason: &'static str,
-    },
-}
-
-/// When a node had which share of the votes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Milestones {
-    /// When it had 2/3, 90 % and 99 % of them, from the start of the slot; absent if never.
-    pub at_ns: [Option<u64>; SHARES_PERMILLE.len()],
-}
-
-impl Milestones {
-    pub(super) fn note(&mut self, now_ns: u64, votes: u64, all: u64) {
-        for (at, share) in self.at_ns.iter_mut().zip(SHARES_PERMILLE) {
-            let enough = u128::from(votes) * 1000 >= u128::from(all) * u128::from(share);
-            if at.is_none() && enough {
-                *at = Some(now_ns);
-            }
-        }
-    }
-}
 
 /// See the [module](self).
 #[derive(Debug)]

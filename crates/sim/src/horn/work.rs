@@ -4,9 +4,9 @@
 //! All nodes share one bench. Results that are the same for all of them are computed once: committees and key
 //! tables, by the values they are drawn from, and verdicts on evidence, by its bytes.
 
-use super::cast::Code;
 use crate::role::Labour;
 use crate::role::caster::CodedWork;
+use alphorn_broadcast::rlnc::ModelRs;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners, TableError};
 use alphorn_scheme::{
@@ -20,6 +20,9 @@ use std::fmt;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twox_hash::XxHash3_64;
+
+/// A node's code, without content.
+pub(crate) type Code = ModelRs;
 
 /// Maximum number of verdicts on evidence kept; beyond it all are forgotten.
 const VERDICTS_MAX: usize = 1 << 20;

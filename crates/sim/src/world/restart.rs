@@ -11,6 +11,7 @@ pub(super) struct Restart<R> {
     pub(super) counts: BTreeMap<u32, u32>,
 }
 
+/// Makes a state machine from the graph, the number of a node and the count of its restarts.
 pub(super) type NewRole<R> = dyn Fn(&Graph, u32, u32) -> R;
 
 impl<R> Default for Restart<R> {
