@@ -5,15 +5,21 @@
 //! lanes take all cores. Jobs of less than [`INLINE_NS_MAX`] run on the core that handles messages, as
 //! in a node, and a job that costs nothing finishes immediately.
 
+mod done;
+pub(crate) mod kind;
 mod lanes;
+mod processor;
 #[cfg(test)]
 mod tests;
 
-use crate::net::{At, Net, event};
+pub(crate) use done::Done;
+pub(crate) use processor::Processor;
+
+use crate::net::{At, Net};
 use crate::numbered::Numbered;
 use crate::role::Labour;
 use crate::slab::Slab;
-use crate::windows::{ARG_MAX, Windows};
+use crate::windows::Windows;
 use alphorn_scheme::{JobId, SessionId};
 use alphorn_types::Time;
 use alphorn_worker::{Config, End, Request};
@@ -22,78 +28,6 @@ use lanes::Lanes;
 /// Jobs shorter than this run inline, without a lane (broadcast: "a driver may run jobs of less than 20
 /// µs inline").
 pub(crate) const INLINE_NS_MAX: u64 = 20_000;
-
-/// Kinds of events.
-pub(crate) mod kind {
-    use super::event::OTHERS;
-    /// An inline job ends; the argument is its number here.
-    pub(crate) const INLINE: u8 = OTHERS;
-    /// A job on a lane ends; the argument holds lane and generation.
-    pub(crate) const LANE: u8 = OTHERS + 1;
-    /// The scheduler has work to do; the argument is the generation.
-    pub(crate) const PLAN: u8 = OTHERS + 2;
-    /// First event kind available to other modules.
-    pub(crate) const OTHERS_STILL: u8 = OTHERS + 3;
-}
-
-/// Processors of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Processor {
-    /// Cores.
-    pub(crate) cores: u16,
-    /// Time that work takes, in percent of its cost.
-    pub(crate) factor_pct: u64,
-}
-
-impl Processor {
-    /// Core time for work of this cost.
-    fn time_ns(&self, cost_ns: u64) -> u64 {
-        let wide = u128::from(cost_ns) * u128::from(self.factor_pct);
-        // Rounded up: work that costs anything takes time, unless the factor is 0.
-        u64::try_from(wide.div_ceil(100)).unwrap_or(u64::MAX)
-    }
-}
-
-/// Where a job ran, and since when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OnLane {
-    pub(crate) lane: u16,
-    pub(crate) begun_ns: u64,
-}
-
-/// A job that has ended.
-#[derive(Debug)]
-pub(crate) struct Done<W> {
-    pub(crate) job: JobId,
-    /// Absent if the job had no lane: it ran inline or instantly, or never started.
-    pub(crate) ran: Option<OnLane>,
-    pub(crate) end: End,
-    /// Work to execute for the product, if the job ran.
-    pub(crate) work: Option<W>,
-    pub(crate) leftover: u32,
-}
-
-impl<W> Done<W> {
-    fn ran(job: JobId, work: W) -> Self {
-        Done {
-            job,
-            ran: None,
-            end: End::Ran,
-            work: Some(work),
-            leftover: 0,
-        }
-    }
-
-    fn not_run(job: JobId, end: End) -> Self {
-        Done {
-            job,
-            ran: None,
-            end,
-            work: None,
-            leftover: 0,
-        }
-    }
-}
 
 /// The processors of all nodes.
 #[derive(Debug)]
@@ -211,14 +145,4 @@ impl<W: Labour> Compute<W> {
             lanes.happen(at, processor, what, arg, done);
         }
     }
-}
-
-/// Argument of a lane event: the lane in the bits below the generation, which wraps.
-fn lane_arg(lane: usize, generation: u32) -> u32 {
-    // The generation has 22 of the 28 bits: a stale event is mistaken only after four million reschedulings.
-    (generation << 6 | lane as u32) & ARG_MAX
-}
-
-fn time(ns: u64) -> Time {
-    Time::from_nanos(ns)
 }

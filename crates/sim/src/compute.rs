@@ -29,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub use cross::{CrossCheck, CrossCounts};
+pub use lanes::PoolError;
 pub(crate) use meter::Meters;
 pub use meter::{Meter, Stage};
 pub use results::Results;
@@ -62,17 +63,6 @@ impl ComputeConfig {
             cache_bytes_max: CACHE_BYTES_DEFAULT,
         }
     }
-}
-
-/// The thread pool could not be started.
-#[derive(Debug, thiserror::Error)]
-#[error("a pool of {threads} threads could not be started")]
-pub struct PoolError {
-    /// Number of threads requested.
-    pub threads: usize,
-    /// The reason.
-    #[source]
-    pub source: rayon::ThreadPoolBuildError,
 }
 
 /// A job requested by a node.

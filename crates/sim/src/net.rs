@@ -9,6 +9,7 @@
 //! All quantities are integers, products use a wider type, and quotients are rounded up.
 
 mod at;
+mod connection;
 mod dial;
 mod keep;
 mod launch;
@@ -28,7 +29,7 @@ pub(crate) use parts::{
     Balance, Cut, Direction, Hot, NetConfig, Next, Outgoing, Parcel, Rate, Sent, Tally,
 };
 pub(crate) use peak::share;
-pub(crate) use queue::PRIORITIES;
+pub(crate) use queue::{NONE, PRIORITIES};
 
 use crate::graph::Graph;
 use crate::latency::Latency;
@@ -36,15 +37,13 @@ use crate::numbered::Numbered;
 use crate::scenario::{Link, Uplink};
 use crate::slab::Slab;
 use crate::windows::{ARG_MAX, Windows};
+use connection::Connection;
 use dial::Dials;
 use queue::{Flight, Flights, OTHERS, mark};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use window::Connection;
 
-/// No flight, or no message.
-pub(crate) const NONE: u32 = u32::MAX;
 /// Argument of an event that carries only part of a message.
 pub(crate) const PART: u32 = ARG_MAX;
 

@@ -1,6 +1,8 @@
 //! The lanes of one node: which job runs where, and its progress.
 
-use super::{Done, OnLane, Processor, kind, lane_arg, time};
+use super::done::{Done, OnLane};
+use super::kind;
+use super::processor::Processor;
 use crate::net::At;
 use crate::role::Labour;
 use crate::windows::{ARG_MAX, Windows};
@@ -322,4 +324,14 @@ impl<W: Labour> Lanes<W> {
             at.loads.work(at.node, from_ns..now, worked_ns, at.tally);
         }
     }
+}
+
+/// Argument of a lane event: the lane in the bits below the generation, which wraps.
+fn lane_arg(lane: usize, generation: u32) -> u32 {
+    // The generation has 22 of the 28 bits: a stale event is mistaken only after four million reschedulings.
+    (generation << 6 | lane as u32) & ARG_MAX
+}
+
+fn time(ns: u64) -> Time {
+    Time::from_nanos(ns)
 }

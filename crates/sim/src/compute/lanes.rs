@@ -1,6 +1,5 @@
 //! Threads that run a batch of jobs.
 
-use super::PoolError;
 use alphorn_exec::Stop;
 use alphorn_scheme::{Ctx, Env, Outcome, Output, Scratch, Task, Work};
 use rayon::ThreadPool;
@@ -8,6 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
+
+/// The thread pool could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("a pool of {threads} threads could not be started")]
+pub struct PoolError {
+    /// Number of threads requested.
+    pub threads: usize,
+    /// The reason.
+    #[source]
+    pub source: rayon::ThreadPoolBuildError,
+}
 
 pub(super) struct Lanes {
     pool: ThreadPool,

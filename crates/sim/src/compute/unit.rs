@@ -1,6 +1,6 @@
 //! A piece of real work, shared by all tickets that requested it.
 
-use super::Stage;
+use super::meter::Stage;
 use alphorn_proto::job::AssignJob;
 use alphorn_scheme::{Outcome, Output, Product, Task, Verdict, Work};
 use sha2::{Digest, Sha256};

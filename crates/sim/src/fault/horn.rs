@@ -8,25 +8,26 @@
 //! | `heads` | proposers and voters together, against the fork choice |
 //! | `bounce` | the same, against justification |
 //! | `allies` | what nodes that attack together know |
+//! | `broadcasts`, `draw` | which messages and which validators an attack is about |
 
 mod aggregators;
 mod allies;
 mod bounce;
+mod broadcasts;
 mod collectors;
+mod draw;
 mod heads;
 mod proposers;
 mod voters;
 
-use super::{Adversary, Flooding, Interval, NoPayload, Paced, Parameters, Wrap, send_to};
+use super::{Adversary, Interval, NoPayload, Paced, Parameters, Wrap};
 use crate::gossip::{Message, Peers};
 use crate::horn::node::HornNode;
-use crate::horn::{HornMessage, HornWork, Inner, Item, NodeProduct, NodeWork, Plan};
-use crate::latency::mix;
+use crate::horn::{HornWork, Inner, Item, NodeProduct, NodeWork, Plan};
 use crate::role::Output;
 use crate::scenario::{FailsAt, FaultKind};
 use aggregators::DropVotes;
 use alphorn_broadcast::Product;
-use alphorn_broadcast::rlnc::{Id, Subject};
 use alphorn_proto::Peer;
 use alphorn_proto::wire::{VoteMsg, digest};
 use alphorn_scheme::{Bytes, Role, Work};
@@ -35,7 +36,6 @@ use bounce::Bounce;
 use collectors::{EarlyCollection, leave_cells, lone_votes};
 use heads::{Balance, WithholdBlock};
 use proposers::{Censor, ForgedBlocks, TwoBlocks};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use voters::{EquivocateVotes, SplitBallots};
 
@@ -114,37 +114,6 @@ impl<F: Fn(&Work) -> Option<Box<HornWork>> + Send> Wrap<HornNode> for Instead<F>
         }
         outputs.push(output);
     }
-}
-
-/// Broadcasts whose messages an attacker does not send, or ignores. They are recognised by their headers.
-#[derive(Debug, Default)]
-struct Broadcasts {
-    ids: BTreeSet<Id>,
-}
-
-impl Broadcasts {
-    /// Whether a message belongs to a broadcast whose subject satisfies `is_one`.
-    fn have(&mut self, message: &HornMessage, is_one: impl Fn(&Subject) -> bool) -> bool {
-        let Inner::Coded { message, .. } = &message.inner else {
-            return false;
-        };
-        if let alphorn_broadcast::Message::Header(announce) = &**message
-            && is_one(&announce.header.subject)
-        {
-            self.ids.insert(announce.id);
-        }
-        self.ids.contains(&message.id())
-    }
-}
-
-/// Draws a percentage of `count` numbers, at least one, using a key; ascending.
-fn drawn(count: u32, percent: u64, key: u64) -> Vec<u32> {
-    let some = (u64::from(count) * percent + 50) / 100;
-    let mut order: Vec<u32> = (0..count).collect();
-    order.sort_by_key(|number| mix([key, (*number).into(), 0, 0]));
-    order.truncate(some.max(1) as usize);
-    order.sort_unstable();
-    order
 }
 
 /// Its voters name a head that is not a block.

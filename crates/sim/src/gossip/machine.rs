@@ -4,6 +4,7 @@ mod beat;
 mod control;
 mod history;
 mod peer;
+mod penalty;
 
 use super::inbox::Inbox;
 use super::peers::Draw;

@@ -1,6 +1,6 @@
 //! Random edges, and edges read from a file.
 
-use super::GraphError;
+use super::error::GraphError;
 use crate::gossip::Links;
 use crate::random;
 use rand_chacha::ChaCha8Rng;

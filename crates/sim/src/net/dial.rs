@@ -4,7 +4,6 @@
 //! TLS 1.3 over TCP (RFC 8446). The uplink of the dialling node carries the bytes of the handshake with it. Later
 //! messages wait until the connection is established. The other node answers on the same connection.
 
-use super::{Direction, Net};
 use crate::numbered::Numbered;
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,18 +57,16 @@ impl Dials {
         // The minimum, as UNUSED is the latest time of all.
         *stands_ns = now.min(*stands_ns);
     }
-}
 
-impl<M: Clone> Net<M> {
-    /// How long a message waits for the connection of a direction, and the bytes of the handshake if it is the
-    /// first message.
-    pub(super) fn dial(&self, now: u64, direction: Direction) -> (u64, u64) {
-        let stands_ns = self.dials.stands_ns[direction.end as u32];
-        if stands_ns != UNUSED {
-            return (stands_ns.saturating_sub(now), 0);
-        }
-        let (from, to) = (direction.node, self.graph.peer(direction.end));
-        let round_ns = self.latency.base_ns(from, to) + self.latency.base_ns(to, from);
-        (round_ns * 3 / 2, self.dials.bytes)
+    /// How long a message waits for the connection of an end; none if it is the first one.
+    #[inline]
+    pub(super) fn wait_ns(&self, now: u64, end: u32) -> Option<u64> {
+        let stands_ns = self.stands_ns[end];
+        (stands_ns != UNUSED).then(|| stands_ns.saturating_sub(now))
+    }
+
+    /// Bytes of a handshake.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 }

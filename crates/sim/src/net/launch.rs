@@ -149,6 +149,17 @@ impl<M: Clone> Net<M> {
         bin
     }
 
+    /// How long a message waits for the connection of a direction, and the bytes of the handshake if it is the
+    /// first message.
+    fn dial(&self, now: u64, direction: Direction) -> (u64, u64) {
+        if let Some(wait_ns) = self.dials.wait_ns(now, direction.end as u32) {
+            return (wait_ns, 0);
+        }
+        let (from, to) = (direction.node, self.graph.peer(direction.end));
+        let round_ns = self.latency.base_ns(from, to) + self.latency.base_ns(to, from);
+        (round_ns * 3 / 2, self.dials.bytes())
+    }
+
     /// Draws jitter and loss, and applies partitions.
     fn way(&mut self, now: u64, direction: Direction, bytes: u64, wire_ns: u64) -> Way {
         let Direction { node: from, end } = direction;

@@ -1,6 +1,7 @@
 //! Transmissions, and the queue of a node's uplink: one list in priority order.
 
-use super::NONE;
+/// No flight, or no message.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Priority classes of an uplink, best first.
 pub(crate) const PRIORITIES: usize = 4;

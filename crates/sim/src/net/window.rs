@@ -6,41 +6,9 @@
 //! quarter of the window or `initial_window_bytes`, whichever is more, so that a long transmission is acknowledged
 //! along the way. With `uplink = "fair"`, connections send 64 KiB in turn.
 
-use super::queue::{Flight, Queue, mark};
+use super::queue::{Flight, mark};
 use super::{Direction, FAIR_PART_BYTES, NONE, Net, event};
 use crate::windows::{Event, Windows};
-
-/// State of one direction of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Connection {
-    window: u64,
-    flying: u64,
-    /// Time of the last activity.
-    active_ns: u64,
-    /// When the last part arrives, since a stream keeps its order.
-    arrives_ns: u64,
-    pub(super) waiting: Queue,
-    /// Whether it is listed among the turns, or has a flight in the node's queue.
-    pub(super) listed: bool,
-}
-
-impl Connection {
-    pub(super) fn new(window: u64) -> Self {
-        Connection {
-            window,
-            flying: 0,
-            active_ns: 0,
-            arrives_ns: 0,
-            waiting: Queue::EMPTY,
-            listed: false,
-        }
-    }
-
-    /// Reduces the window to seven tenths after a loss.
-    pub(super) fn cut(&mut self, least: u64) {
-        self.window = (self.window / 10).saturating_mul(7).max(least);
-    }
-}
 
 impl<M: Clone> Net<M> {
     /// Queues a flight at its connection, and the connection for its turn.

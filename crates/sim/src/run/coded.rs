@@ -2,9 +2,10 @@
 
 use super::drive::Observe;
 use super::error::RunError;
+use super::floods;
+use super::payloads::{self, Nodes};
 use super::policy::{policy_of, privacy, replace_needs};
 use super::setup::{Setup, duty};
-use super::{Nodes, floods};
 use crate::fault::Spoil;
 use crate::graph::Graph;
 use crate::random;
@@ -35,7 +36,7 @@ pub(super) fn run(
 ) -> Result<Outcome, RunError> {
     if broadcast.strategy == Strategy::Gossip {
         let mesh = floods::gossip(scenario, &Default::default(), seed)?;
-        return super::go(scenario, mesh, observe);
+        return payloads::go(scenario, mesh, observe);
     }
     let bytes = scenario.traffic.bytes;
     let max = rlnc::PAYLOAD_BYTES_MAX;
@@ -70,7 +71,7 @@ fn go<C: rlnc::Coding + Spoil>(
     code: C,
     observe: &mut dyn Observe,
 ) -> Result<Outcome, RunError> {
-    super::go(scenario, nodes(scenario, broadcast, seed, code)?, observe)
+    payloads::go(scenario, nodes(scenario, broadcast, seed, code)?, observe)
 }
 
 /// How the payload is split.

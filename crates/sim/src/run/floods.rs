@@ -1,7 +1,7 @@
 //! Payloads that travel whole: mesh, direct, grid.
 
-use super::Nodes;
 use super::error::RunError;
+use super::payloads::Nodes;
 use super::setup::{Setup, duty};
 use crate::fault::needs_validation;
 use crate::gossip::{self, Config, Plain};

@@ -3,7 +3,7 @@
 //! If each bucket had its own memory, it would be cold every time the ring comes round. Here the chunk read last is
 //! written next, so only pending events occupy cache.
 
-use super::Event;
+use super::event::Event;
 
 /// Events per chunk, which is 1 KiB.
 const CHUNK: usize = 31;

@@ -1,7 +1,6 @@
 //! Aggregators that leave out votes.
 
-use super::send_to;
-use crate::fault::{Interval, Parameters, Wrap};
+use crate::fault::{Interval, Parameters, Wrap, send_to};
 use crate::graph::Graph;
 use crate::horn::node::HornNode;
 use crate::horn::{HornMessage, HornWork, Item, NodeWork, Plan};

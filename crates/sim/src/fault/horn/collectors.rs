@@ -1,6 +1,7 @@
 //! Collectors that leave out votes, or publish too early.
 
-use super::{Broadcasts, drawn};
+use super::broadcasts::Broadcasts;
+use super::draw::drawn;
 use crate::fault::{Parameters, Wrap};
 use crate::gossip::{self, Peers};
 use crate::horn::node::{HornDelivery, HornNode};

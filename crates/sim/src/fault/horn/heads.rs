@@ -3,8 +3,8 @@
 //! Honest nodes count votes that come in collections, so saved votes are released as collections of the attackers'
 //! own collectors. In a committee without any, saved votes are useless.
 
-use super::Broadcasts;
 use super::allies::Allies;
+use super::broadcasts::Broadcasts;
 use super::collectors::publish;
 use super::proposers::TwoBlocks;
 use crate::fault::{Parameters, Wrap};

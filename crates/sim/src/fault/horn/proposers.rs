@@ -1,7 +1,8 @@
 //! Proposers that censor, propose twice, or forge blocks of others.
 
-use super::{Broadcasts, Flooding, drawn, send_to};
-use crate::fault::{Interval, Parameters, Wrap};
+use super::broadcasts::Broadcasts;
+use super::draw::drawn;
+use crate::fault::{Flooding, Interval, Parameters, Wrap, send_to};
 use crate::gossip::{self, DenseId, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
 use crate::horn::{BlockBody, HornMessage, Inner, Item, Plan};

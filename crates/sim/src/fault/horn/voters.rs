@@ -4,10 +4,10 @@
 //! to have something else to vote for: the source of such a vote is that of their earlier votes for the block.
 
 use super::allies::Allies;
+use super::broadcasts::Broadcasts;
 use super::collectors::publish;
 use super::proposers::empty_block;
-use super::{Broadcasts, send_to};
-use crate::fault::{Parameters, Wrap};
+use crate::fault::{Parameters, Wrap, send_to};
 use crate::gossip::{self, DenseId, Message, Peers};
 use crate::horn::node::{HornDelivery, HornNode};
 use crate::horn::{BlockBody, Exchange, HornMessage, Inner, Item, Plan};
