@@ -2,135 +2,32 @@
 //!
 //! A node that never delivers counts as infinitely late: any quantile that falls on it is absent.
 
+mod adversity;
 mod csv;
+mod floor;
 mod load;
 pub mod manifest;
+mod quantile;
+mod record;
 pub mod trace;
 mod units;
 
+pub use adversity::Adversity;
+pub use floor::Bounds;
 pub(crate) use load::Frame;
 pub use load::{ALL, ClassLoad, KindSent, Loads, PhaseLoad, Rates};
+pub(crate) use quantile::Times;
+pub use quantile::{quantile, quantile_of};
+pub use record::{Bin, NodeRecord};
 pub use units::ms;
 
 pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 
 pub use crate::net::BIN_NS;
-use crate::net::Tally;
-use crate::role::{Role, Wire};
+use crate::role::Role;
 use crate::scenario::Expect;
 use crate::world::{Probe, World};
 use manifest::{ChainFigures, Figures, VoteFigures};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// Record of one node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeRecord {
-    /// Its number.
-    pub node: u32,
-    /// Index of its class in the scenario.
-    pub class: u16,
-    /// Index of its region, 0 without regions.
-    pub region: u8,
-    /// Its role: `source`, `relay`, or the name of a fault.
-    pub role: &'static str,
-    /// Time from publication until it first received a part of a payload.
-    pub first_ns: Option<u64>,
-    /// Time from publication until it had delivered the payload published last.
-    pub done_ns: Option<u64>,
-    /// Bytes sent, headers and control included.
-    pub bytes_up: u64,
-    /// Bytes received.
-    pub bytes_down: u64,
-    /// Messages sent.
-    pub msgs: u64,
-    /// Bytes received that carried nothing new.
-    pub dup_bytes: u64,
-    /// Core time used.
-    pub cpu_ns: u64,
-    /// Maximum bytes in its uplink queue.
-    pub queue_peak_bytes: u64,
-    /// Maximum bits sent in any one second.
-    pub peak_1s_up_bps: u64,
-    /// Maximum bits received in any one second.
-    pub peak_1s_down_bps: u64,
-    /// Maximum core time in any one second of jobs of 20 µs or more.
-    pub peak_1s_jobs_ns: u64,
-}
-
-impl NodeRecord {
-    /// The record of a node from its counters.
-    pub(crate) fn counted(node: u32, tally: &Tally) -> Self {
-        NodeRecord {
-            node,
-            bytes_up: tally.bytes_up,
-            bytes_down: tally.bytes_down,
-            msgs: u64::from(tally.messages),
-            cpu_ns: tally.cpu_ns,
-            queue_peak_bytes: tally.queue_peak_bytes,
-            peak_1s_up_bps: tally.peak_1s_up_bps(),
-            peak_1s_down_bps: tally.peak_1s_down_bps(),
-            peak_1s_jobs_ns: tally.peak_1s_jobs_ns(),
-            ..NodeRecord::default()
-        }
-    }
-}
-
-/// Bytes sent in one time bin by messages of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bin {
-    /// Start of the bin.
-    pub from_ns: u64,
-    /// Kind of the messages.
-    pub kind: &'static str,
-    /// Messages sent.
-    pub msgs: u64,
-    /// Bytes sent.
-    pub bytes: u64,
-}
-
-impl Bin {
-    /// All messages sent by the nodes of a world.
-    pub(crate) fn all<R: Role, W: Probe<R>>(world: &World<R, W>) -> Vec<Bin> {
-        let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
-            from_ns: bin * BIN_NS,
-            kind: R::Message::KINDS[kind],
-            msgs,
-            bytes,
-        };
-        world.series().map(bin).collect()
-    }
-}
-
-/// Lower bounds on the delivery time; no run can beat the first three. Files give them in milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bounds {
-    /// Content: the maximum over nodes of path latency plus B over the node's downlink.
-    #[serde(rename = "lb1_ms", with = "units::as_ms")]
-    pub lb1_ns: u64,
-    /// Source: latency plus B over the source's uplink.
-    #[serde(rename = "lb2_ms", with = "units::as_ms")]
-    pub lb2_ns: u64,
-    /// Capacity: latency plus (n - 1)·B over the sum of all uplinks.
-    #[serde(rename = "lb3_ms", with = "units::as_ms")]
-    pub lb3_ns: u64,
-    /// Reach, with one chunk per peer: latency of the hops plus B over the slower direction.
-    #[serde(rename = "lb4_ms", with = "units::as_ms")]
-    pub lb4_ns: u64,
-}
-
-/// How honest nodes handled bad messages.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Adversity {
-    /// Messages that honest nodes rejected, by reason; reasons that never occurred are left out.
-    pub refused: BTreeMap<String, u64>,
-    /// Reports of honest nodes about a neighbour, by reason.
-    pub reports: BTreeMap<String, u64>,
-    /// Number of nodes against which an honest node has proof.
-    pub accused: u32,
-    /// Number of honest nodes with proof against a source.
-    pub evidence: u32,
-}
 
 /// Outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -186,37 +83,6 @@ pub struct Votes {
     pub slots: u32,
     /// Connections of the median node and of the node with the most, over all slots of the run.
     pub connections: [u64; 2],
-}
-
-/// The value not exceeded by `permille` of the sorted values (nearest rank).
-pub fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
-    // `max(1)`, so that a quantile of 0 is the smallest value.
-    let rank = (sorted.len() * permille).div_ceil(1000).max(1);
-    sorted.get(rank - 1).copied()
-}
-
-/// The same for values in any order; 0 if there are none.
-pub fn quantile_of(values: impl Iterator<Item = u64>, permille: usize) -> u64 {
-    let mut values: Vec<u64> = values.collect();
-    values.sort_unstable();
-    quantile(&values, permille).unwrap_or(0)
-}
-
-/// Times in ascending order; absent ones count as late.
-pub(crate) struct Times(Vec<u64>);
-
-impl Times {
-    pub(crate) fn of(times: impl Iterator<Item = Option<u64>>) -> Self {
-        // The maximum sorts last and stands for "never": a quantile that reaches it is absent.
-        let mut times: Vec<u64> = times.map(|time| time.unwrap_or(u64::MAX)).collect();
-        times.sort_unstable();
-        Times(times)
-    }
-
-    /// The time not exceeded by `permille` of them; none if that one is absent.
-    pub(crate) fn at(&self, permille: usize) -> Option<u64> {
-        quantile(&self.0, permille).filter(|&time| time != u64::MAX)
-    }
 }
 
 impl Outcome {
@@ -302,6 +168,23 @@ pub struct Expected {
     pub found: String,
     /// Whether the expectation holds.
     pub holds: bool,
+}
+
+impl VoteFigures {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        let votes = outcome.votes?;
+        let sent: u64 = outcome.nodes.iter().map(|node| node.bytes_up).sum();
+        let slots = f64::from(votes.slots.max(1));
+        Some(VoteFigures {
+            cast: votes.cast,
+            in_block: votes.in_block,
+            two_thirds_ms: votes.two_thirds_ns.map(ms),
+            most_ms: votes.most_ns.map(ms),
+            sent_mb: sent as f64 / outcome.nodes.len().max(1) as f64 / slots / 1e6,
+            connections_p50: votes.connections[0],
+            connections_max: votes.connections[1],
+        })
+    }
 }
 
 impl Figures {

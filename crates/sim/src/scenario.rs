@@ -6,11 +6,15 @@
 
 mod bounds;
 mod drawn;
+mod error;
+mod format;
 mod overrides;
 mod parts;
 
 pub use drawn::{CostsError, NoNode};
 pub(crate) use drawn::{DrawnNetwork, ordered};
+pub use error::ScenarioError;
+pub use format::{SCHEMA, Scenario};
 pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Burst, Class, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph, Grid, Horn,
@@ -18,97 +22,11 @@ pub use parts::{
     Strategy, Subscribers, TraceLevel, Traffic, Transport, Uplink, Way,
 };
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Version of the format.
-pub const SCHEMA: u32 = 1;
 /// Maximum size of a scenario's text in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of points in a sweep, seeds included.
-pub(crate) const POINTS_MAX: u64 = 1_000_000;
-
-/// One experiment: a run for each seed and each point of its sweep.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Scenario {
-    /// Name of the scenario, which is also its file name.
-    pub name: String,
-    /// Must be [`SCHEMA`].
-    pub schema: u32,
-    /// What the scenario shows, in one sentence.
-    #[serde(default)]
-    pub about: String,
-    /// Nodes, seeds and stop condition.
-    pub sim: Sim,
-    /// Which nodes are connected.
-    #[serde(default)]
-    pub graph: Graph,
-    /// One-way latency.
-    #[serde(default)]
-    pub latency: Latency,
-    /// Queues, transport and loss.
-    #[serde(default)]
-    pub link: Link,
-    /// Bandwidth and processors; shares sum to 100.
-    pub class: Vec<Class>,
-    /// Protocol that the nodes run.
-    pub protocol: Protocol,
-    /// Payloads to send.
-    #[serde(default)]
-    pub traffic: Traffic,
-    /// Cost of computing.
-    #[serde(default)]
-    pub compute: Compute,
-    /// Faults to inject.
-    #[serde(default)]
-    pub fault: Vec<Fault>,
-    /// Expectations; the run fails if one does not hold.
-    #[serde(default)]
-    pub expect: Expect,
-    /// What to record.
-    #[serde(default)]
-    pub output: Output,
-    /// Sweep: dotted paths and the values that each takes.
-    #[serde(default)]
-    pub sweep: BTreeMap<String, Vec<toml::Value>>,
-    /// Contents of the files named in the scenario, keyed by the name used there. The caller that
-    /// reads the files fills this in; the hash covers it.
-    #[serde(skip)]
-    pub inputs: BTreeMap<String, String>,
-}
-
-/// Why a text is not a valid scenario.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScenarioError {
-    /// Invalid TOML, an unknown key, or a value of the wrong type.
-    #[error("{0}")]
-    Toml(String),
-    /// A number outside its bounds.
-    #[error("{key} = {value}, allowed {min} to {max}")]
-    Range {
-        /// Dotted path of the key.
-        key: String,
-        /// Its value.
-        value: u64,
-        /// Minimum allowed.
-        min: u64,
-        /// Maximum allowed.
-        max: u64,
-    },
-    /// A value that is invalid or inconsistent with another one.
-    #[error("{key} = {value}: {why}")]
-    Invalid {
-        /// Dotted path of the key.
-        key: String,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        why: String,
-    },
-}
-
 impl Scenario {
     /// Parses a scenario with some values replaced and checks every bound.
     ///

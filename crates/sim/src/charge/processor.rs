@@ -11,6 +11,7 @@ pub(crate) struct Processor {
 
 impl Processor {
     /// Core time for work of this cost.
+    #[inline]
     pub(super) fn time_ns(&self, cost_ns: u64) -> u64 {
         let wide = u128::from(cost_ns) * u128::from(self.factor_pct);
         // Rounded up: work that costs anything takes time, unless the factor is 0.

@@ -5,7 +5,8 @@
 //! number of slots followed. The result is the load of a network in which such slots follow each other
 //! indefinitely.
 
-use super::{Bin, NodeRecord, quantile_of};
+use super::quantile::quantile_of;
+use super::record::{Bin, NodeRecord};
 use crate::net::{BIN_NS, LOAD_BIN_NS, Load, share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

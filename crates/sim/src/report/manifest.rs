@@ -1,7 +1,9 @@
 //! The manifest of a run: what was run and where, the results, and how to reproduce it.
 
-use super::units::{as_ms, as_ms_or_none};
-use super::{Adversity, Bounds, ClassLoad, KindSent, Outcome, ms};
+use super::adversity::Adversity;
+use super::floor::Bounds;
+use super::load::{ClassLoad, KindSent};
+use super::units::{as_ms, as_ms_or_none, ms};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -134,21 +136,6 @@ pub struct VoteFigures {
 }
 
 impl VoteFigures {
-    pub(super) fn of(outcome: &Outcome) -> Option<Self> {
-        let votes = outcome.votes?;
-        let sent: u64 = outcome.nodes.iter().map(|node| node.bytes_up).sum();
-        let slots = f64::from(votes.slots.max(1));
-        Some(VoteFigures {
-            cast: votes.cast,
-            in_block: votes.in_block,
-            two_thirds_ms: votes.two_thirds_ns.map(ms),
-            most_ms: votes.most_ns.map(ms),
-            sent_mb: sent as f64 / outcome.nodes.len().max(1) as f64 / slots / 1e6,
-            connections_p50: votes.connections[0],
-            connections_max: votes.connections[1],
-        })
-    }
-
     /// Votes in the next block, in percent of those cast.
     pub fn in_block_pct(&self) -> f64 {
         100.0 * self.in_block as f64 / self.cast.max(1) as f64
@@ -265,39 +252,5 @@ impl Figures {
             ("down_mbps_peak", load(&|load| load.peak.down_mbps)),
             ("cores_peak", load(&|load| load.peak.cores)),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_the_summary_in_other_units() {
-        let outcome = Outcome {
-            delays_ns: vec![Some(1_500_000), Some(3_000_000), None],
-            bounds: Bounds {
-                lb1_ns: 500_000,
-                ..Bounds::default()
-            },
-            event_hash: 0xab,
-            ..Outcome::default()
-        };
-        let figures = outcome.summary();
-        assert_eq!((figures.t50_ns, figures.t90_ns), (Some(3_000_000), None));
-        assert_eq!(
-            (figures.lb.lb1_ns, figures.event_hash.as_str()),
-            (500_000, "00000000000000ab")
-        );
-        let json = serde_json::to_string(&Manifest {
-            figures: Some(figures.clone()),
-            ..Manifest::default()
-        })
-        .unwrap();
-        for part in ["\"t50_ms\":3.0", "\"t90_ms\":null", "\"lb1_ms\":0.5"] {
-            assert!(json.contains(part), "{json}");
-        }
-        let read: Manifest = serde_json::from_str(&json).unwrap();
-        assert_eq!(read.figures, Some(figures));
     }
 }

@@ -1,3 +1,4 @@
+use super::manifest::Manifest;
 use super::*;
 
 fn outcome(delivered: u64, missing: usize) -> Outcome {
@@ -123,4 +124,33 @@ fn tables_have_as_many_cells_as_heads() {
     }
     assert!(cdf(&outcome).ends_with("3000000,3,4\n"));
     assert!(nodes(&outcome, &["full"], &["EU"]).contains("\n7,full,EU,relay,none,none,300,"));
+}
+
+#[test]
+fn figures_are_the_summary_in_other_units() {
+    let outcome = Outcome {
+        delays_ns: vec![Some(1_500_000), Some(3_000_000), None],
+        bounds: Bounds {
+            lb1_ns: 500_000,
+            ..Bounds::default()
+        },
+        event_hash: 0xab,
+        ..Outcome::default()
+    };
+    let figures = outcome.summary();
+    assert_eq!((figures.t50_ns, figures.t90_ns), (Some(3_000_000), None));
+    assert_eq!(
+        (figures.lb.lb1_ns, figures.event_hash.as_str()),
+        (500_000, "00000000000000ab")
+    );
+    let json = serde_json::to_string(&Manifest {
+        figures: Some(figures.clone()),
+        ..Manifest::default()
+    })
+    .unwrap();
+    for part in ["\"t50_ms\":3.0", "\"t90_ms\":null", "\"lb1_ms\":0.5"] {
+        assert!(json.contains(part), "{json}");
+    }
+    let read: Manifest = serde_json::from_str(&json).unwrap();
+    assert_eq!(read.figures, Some(figures));
 }

@@ -1,26 +1,24 @@
 //! Bounds on the values of a scenario.
 
 mod fault;
+mod range;
 mod unread;
 
-use super::parts::{Broadcast, Gossip, Graph, Horn, Latency, Protocol, Stop, Transport, Way};
-use super::{FaultKind, POINTS_MAX, SCHEMA, Scenario, ScenarioError};
+use super::format::{POINTS_MAX, SCHEMA, Scenario};
+use super::parts::{
+    Broadcast, FaultKind, Gossip, Graph, Horn, Latency, Protocol, Stop, Transport, Way,
+};
 use alphorn_broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
+use range::{Checked, PAYLOAD_BYTES_MAX, TIME_MS_MAX, invalid, range};
 
 /// Maximum number of nodes in a run.
 pub(super) const NODES_MAX: u64 = 1 << 20;
-/// Maximum virtual time in milliseconds: 10^12 ns are 10^6 ms, and nothing is scheduled later.
-const TIME_MS_MAX: u64 = 1_000_000;
-/// Maximum payload size in bytes.
-const PAYLOAD_BYTES_MAX: u64 = 1 << 31;
 /// Maximum number of payloads in a run.
 const COUNT_MAX: u64 = 100_000;
 /// Maximum bandwidth in megabits per second.
 const MBPS_MAX: u64 = 1_000_000;
 /// Maximum number of tables of one kind.
 const TABLES_MAX: u64 = 64;
-
-type Checked = Result<(), ScenarioError>;
 
 /// Checks a number in the scenario, with its path as the key.
 macro_rules! within {
@@ -57,27 +55,6 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     expectations(scenario)?;
     unread::check(scenario)?;
     sweep(scenario)
-}
-
-fn range<T: Into<u64>>(key: &str, value: T, min: T, max: T) -> Checked {
-    let (value, min, max) = (value.into(), min.into(), max.into());
-    if (min..=max).contains(&value) {
-        return Ok(());
-    }
-    Err(ScenarioError::Range {
-        key: key.to_owned(),
-        value,
-        min,
-        max,
-    })
-}
-
-fn invalid(key: &str, value: impl ToString, why: impl ToString) -> ScenarioError {
-    ScenarioError::Invalid {
-        key: key.to_owned(),
-        value: value.to_string(),
-        why: why.to_string(),
-    }
 }
 
 fn sim(scenario: &Scenario) -> Checked {

@@ -1,6 +1,6 @@
 //! Replaces values of a scenario by dotted path, for `--set` and sweeps.
 
-use super::ScenarioError;
+use super::error::ScenarioError;
 use toml::{Table, Value};
 
 /// A value for a dotted path such as `link.loss_ppm` or `class.attester.up_mbps`.

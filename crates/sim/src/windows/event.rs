@@ -1,11 +1,11 @@
 //! An event at a node, and its order among the events of that node.
 
 /// Bits in an event's argument.
-pub(crate) const ARG_BITS: u32 = 28;
+const ARG_BITS: u32 = 28;
 /// Maximum argument of an event.
 pub(crate) const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
 /// Maximum kind of an event.
-pub(crate) const KIND_MAX: u8 = 15;
+const KIND_MAX: u8 = 15;
 /// Kind of a node's own events that precede its other events of the same time.
 pub(crate) const FIRST: u8 = 0;
 /// Kind of events that come from another node.

@@ -1,7 +1,7 @@
 //! Bounds of fault parameters, and which parameters each kind has.
 
-use super::{Checked, PAYLOAD_BYTES_MAX, TIME_MS_MAX, invalid, range};
-use crate::scenario::{FailsAt, Fault, FaultKind, Post, Restart, Sim, Stop};
+use super::range::{Checked, PAYLOAD_BYTES_MAX, TIME_MS_MAX, invalid, range};
+use crate::scenario::parts::{FailsAt, Fault, FaultKind, Post, Restart, Sim, Stop};
 
 /// Maximum time or bandwidth factor of a faulty node, in percent of that of other nodes.
 const FACTOR_PCT_MAX: u32 = 100_000;

@@ -1,9 +1,10 @@
 //! Rejects parameters that would be accepted and then ignored.
 
-use super::{Checked, invalid};
-use crate::scenario::{
-    Broadcast, FailsAt, Fault, FaultKind, Graph, Horn, Mode, Protocol, Restart, Scenario, Stop,
-    Strategy, Traffic,
+use super::range::{Checked, invalid};
+use crate::scenario::format::Scenario;
+use crate::scenario::parts::{
+    Broadcast, FailsAt, Fault, FaultKind, Graph, Horn, Mode, Protocol, Restart, Stop, Strategy,
+    Traffic,
 };
 
 pub(super) fn check(scenario: &Scenario) -> Checked {
