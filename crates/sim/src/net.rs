@@ -11,6 +11,7 @@
 mod at;
 mod connection;
 mod dial;
+pub(crate) mod event;
 mod keep;
 mod launch;
 mod loads;
@@ -39,6 +40,7 @@ use crate::slab::Slab;
 use crate::windows::{ARG_MAX, Windows};
 use connection::Connection;
 use dial::Dials;
+use parts::Lately;
 use queue::{Flight, Flights, OTHERS, mark};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -46,28 +48,6 @@ use std::sync::Arc;
 
 /// Argument of an event that carries only part of a message.
 pub(crate) const PART: u32 = ARG_MAX;
-
-/// Bytes that a connection sends before the next one's turn, when connections share the uplink fairly.
-const FAIR_PART_BYTES: u64 = 65_536;
-
-/// Kinds of events that the network schedules. Unless stated otherwise, the argument is a message or [`PART`], and
-/// the extra fields are the receiver's number for the sender and the bytes on the wire.
-pub(crate) mod event {
-    /// The uplink is free. The argument is 1 plus the number of the peer whose paced message left it, or 0.
-    pub(crate) const UPLINK: u8 = crate::windows::FIRST;
-    /// A transmission has arrived and is examined.
-    pub(crate) const DELIVERY: u8 = 1;
-    /// The same, with the receiver's processor already reserved for it.
-    pub(crate) const RESERVED: u8 = 2;
-    /// A part is acknowledged. The extra fields are the sender's end and the bytes.
-    pub(crate) const ACKNOWLEDGED: u8 = 3;
-    /// A paced message left the queue without being sent. The argument is its peer.
-    pub(crate) const READY: u8 = 4;
-    /// First kind that other modules may use for a node's own events.
-    pub(crate) const OTHERS: u8 = 5;
-    /// A first bit arrives.
-    pub(crate) use crate::windows::ARRIVAL;
-}
 
 /// The network as seen by the nodes of one span, with everything in flight from or to them.
 #[derive(Debug)]
@@ -110,30 +90,12 @@ pub(crate) struct Net<M> {
     dials: Dials,
     windowed: bool,
     /// Whether the time at which an uplink becomes free only affects what it sends next. Then it is not an event,
-    /// but is worked out when the node's next event happens ([`Net::catch_up`]).
+    /// but is worked out when the node's next event happens (`catch_up` in `world/span.rs`).
     lazy: bool,
     /// For each bandwidth, the last lengths and their wire times, up and down.
     lately: Vec<[Lately; 2]>,
     /// Minimum latency of any message.
     least_ns: u64,
-}
-
-/// Wire time of the last length seen, cached because most messages are as long as the one before.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lately {
-    bytes: u64,
-    wire_ns: u64,
-}
-
-impl Lately {
-    #[inline]
-    fn wire_ns(&mut self, bytes: u64, bps: u64) -> u64 {
-        if self.bytes != bytes {
-            let wire_ns = Rate::wire_ns(bytes, bps);
-            *self = Lately { bytes, wire_ns };
-        }
-        self.wire_ns
-    }
 }
 
 impl<M: Clone> Net<M> {

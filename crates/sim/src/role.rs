@@ -54,6 +54,8 @@ pub(crate) trait Wire: Clone + Debug + Send {
 /// The work of a job, and its cost.
 ///
 /// Virtual time is charged only by [`Features::prior_ns`], which is 0 for work that is instantaneous.
+///
+/// [`Features::prior_ns`]: alphorn_scheme::Features::prior_ns
 pub(crate) trait Labour: Schedulable + Debug + Send {
     /// Result of the work.
     type Product: Debug;

@@ -3,6 +3,8 @@
 //! A node has one state machine for both topics ([`Caster`]), with its neighbours there, the duties that the
 //! protocol knows, and the parameters of a real node. Pieces have no content: a complete payload is the message
 //! that its source registered when it published.
+//!
+//! [`Caster`]: crate::role::caster::Caster
 
 use super::casting::{Own, name};
 use super::message::{HornMessage, Inner, Item, Unsent};

@@ -35,6 +35,24 @@ impl Rate {
     }
 }
 
+/// Wire time of the last length seen, cached because most messages are as long as the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lately {
+    bytes: u64,
+    wire_ns: u64,
+}
+
+impl Lately {
+    #[inline]
+    pub(super) fn wire_ns(&mut self, bytes: u64, bps: u64) -> u64 {
+        if self.bytes != bytes {
+            let wire_ns = Rate::wire_ns(bytes, bps);
+            *self = Lately { bytes, wire_ns };
+        }
+        self.wire_ns
+    }
+}
+
 /// What happens when an uplink becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

@@ -7,8 +7,11 @@
 //! along the way. With `uplink = "fair"`, connections send 64 KiB in turn.
 
 use super::queue::{Flight, mark};
-use super::{Direction, FAIR_PART_BYTES, NONE, Net, event};
+use super::{Direction, NONE, Net, event};
 use crate::windows::{Event, Windows};
+
+/// Bytes that a connection sends before the next one's turn, when connections share the uplink fairly.
+const FAIR_PART_BYTES: u64 = 65_536;
 
 impl<M: Clone> Net<M> {
     /// Queues a flight at its connection, and the connection for its turn.

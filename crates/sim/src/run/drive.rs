@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 /// Events between two calls to an observer, few enough that their trace stays small.
 pub(super) const LOOK_EVENTS: u64 = 1 << 18;
 const TRACED_EVENTS: u64 = 1 << 12;
+
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {

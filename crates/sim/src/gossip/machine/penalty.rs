@@ -11,6 +11,7 @@ const GOSSIP_PENALTY: u16 = 20;
 const PUBLISH_PENALTY: u16 = 40;
 /// Penalty from which all messages are rejected.
 const GRAYLIST_PENALTY: u16 = 80;
+
 impl<P: Payload> Gossip<P> {
     pub(super) fn peer_up(&mut self, peer: Peer) {
         if peer.0 >= PEERS_MAX as u64 {

@@ -6,6 +6,7 @@ use crate::scenario::error::ScenarioError;
 pub(super) const TIME_MS_MAX: u64 = 1_000_000;
 /// Maximum payload size in bytes.
 pub(super) const PAYLOAD_BYTES_MAX: u64 = 1 << 31;
+
 /// The result of a check.
 pub(super) type Checked = Result<(), ScenarioError>;
 
