@@ -21,7 +21,6 @@ use crate::role::Labour;
 use crate::slab::Slab;
 use crate::windows::Windows;
 use alphorn_scheme::{JobId, SessionId};
-use alphorn_types::Time;
 use alphorn_worker::{Config, End, Request};
 use lanes::Lanes;
 

@@ -1,6 +1,6 @@
 use super::*;
 use alphorn_scheme::{Class, Features, Schedulable};
-use alphorn_types::Slot;
+use alphorn_types::{Slot, Time};
 
 /// Work with a cost.
 #[derive(Clone, Debug)]
