@@ -6,7 +6,7 @@
 //! | `lean` | `/lean/v0/…`: names and shapes of the lean clients |
 //! | `own` | `/alphorn/v0/…` and `/metrics`: data specific to this node |
 //! | `events` | the streams of events of both interfaces |
-//! | `submit` of the crate | `POST /alphorn/v0/votes`: takes a vote |
+//! | `submit` | `POST /alphorn/v0/votes`: takes a vote |
 //! | `admin` | changes to the node: requires the bearer token of the file `api.token` |
 //!
 //! `/` redirects to `/dashboard/`, where the program mounts the page.
@@ -19,13 +19,13 @@ mod eth;
 mod events;
 mod lean;
 mod own;
+mod submit;
 #[cfg(test)]
 mod tests;
 
 use crate::blocks::Latest;
 use crate::health::Reason;
 use crate::run::Control;
-use crate::submit;
 use crate::telemetry::{Snapshot, Summary, Window};
 use alphorn_dashboard::Clients;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -42,7 +42,7 @@ use tokio::sync::{mpsc, watch};
 /// Maximum length of a request body.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// How long a handler may take until its response begins.
-pub(crate) const HANDLER_TIME_MAX: Duration = Duration::from_secs(5);
+const HANDLER_TIME_MAX: Duration = Duration::from_secs(5);
 /// The program's name and version.
 const VERSION: &str = concat!("alphorn/", env!("CARGO_PKG_VERSION"));
 
@@ -125,7 +125,7 @@ impl Api {
     }
 
     /// Whether a request carries the token.
-    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+    fn admits(&self, headers: &HeaderMap) -> bool {
         bears(headers, &self.token)
     }
 
@@ -205,7 +205,7 @@ async fn in_time(request: Request, next: Next) -> Response {
 }
 
 /// The response to a request that took too long, or did not arrive completely.
-pub(crate) fn too_late() -> Response {
+fn too_late() -> Response {
     problem(
         StatusCode::REQUEST_TIMEOUT,
         format!("no answer within {} s", HANDLER_TIME_MAX.as_secs()),

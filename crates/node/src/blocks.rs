@@ -223,6 +223,14 @@ impl Blocks {
         })
     }
 
+    /// The votes and aggregates of earlier runs, newest slots first.
+    ///
+    /// # Errors
+    /// [`BlocksError`].
+    pub(crate) fn messages(&self) -> Result<Vec<Kept>, BlocksError> {
+        self.read(message_store::read)
+    }
+
     /// The checkpoint from which a start begins. None if there is none yet, or it is not what was written.
     ///
     /// # Errors

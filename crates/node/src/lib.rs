@@ -51,7 +51,6 @@ pub mod run;
 pub mod safety;
 pub mod sign_log;
 mod signer;
-mod submit;
 pub mod sync;
 pub mod telemetry;
 mod voices;

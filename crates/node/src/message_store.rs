@@ -1,11 +1,10 @@
 //! Votes and aggregates of the last slots on disk: messages that this node accepted, or sent itself, are restored after
 //! it was killed.
 //!
-//! They share the commits of [`Blocks`]. A message covered by a commit is *acknowledged*. After a start they come back
+//! They share the commits of [`crate::blocks::Blocks`]. A message covered by a commit is *acknowledged*. After a start they come back
 //! as messages and pass every check once more, so the file need not be trusted: it can cost a verification, never a
 //! wrong vote. Own messages are sent again as they were signed, and nothing is signed a second time.
 
-use crate::blocks::{Blocks, BlocksError};
 use crate::engine::Kept;
 use crate::record::{put_topic, take_topic};
 use alphorn_scheme::Bytes;
@@ -76,27 +75,20 @@ pub(crate) fn put(txn: &WriteTransaction, messages: &[Kept]) -> Result<(), redb:
     Ok(())
 }
 
-impl Blocks {
-    /// The messages of earlier runs, newest slots first, at most [`RESTORED_BYTES_MAX`].
-    ///
-    /// # Errors
-    /// [`BlocksError`].
-    pub(crate) fn messages(&self) -> Result<Vec<Kept>, BlocksError> {
-        self.read(|database: &Database| {
-            let txn = database.begin_read()?;
-            let table = txn.open_table(MESSAGES)?;
-            let (mut messages, mut bytes) = (Vec::new(), 0);
-            for entry in table.range::<(u64, &[u8; 32])>(..)?.rev() {
-                let (key, value) = entry?;
-                bytes += value.value().len();
-                if bytes > RESTORED_BYTES_MAX {
-                    break;
-                }
-                messages.extend(decode(Slot(key.value().0), value.value()));
-            }
-            Ok(messages)
-        })
+/// The messages of earlier runs, newest slots first, at most [`RESTORED_BYTES_MAX`].
+pub(crate) fn read(database: &Database) -> Result<Vec<Kept>, redb::Error> {
+    let txn = database.begin_read()?;
+    let table = txn.open_table(MESSAGES)?;
+    let (mut messages, mut bytes) = (Vec::new(), 0);
+    for entry in table.range::<(u64, &[u8; 32])>(..)?.rev() {
+        let (key, value) = entry?;
+        bytes += value.value().len();
+        if bytes > RESTORED_BYTES_MAX {
+            break;
+        }
+        messages.extend(decode(Slot(key.value().0), value.value()));
     }
+    Ok(messages)
 }
 
 #[cfg(test)]
@@ -105,6 +97,22 @@ mod tests {
     use alphorn_proto::wire::Topic;
     use alphorn_types::{Cell, Unit};
     use redb::backends::InMemoryBackend;
+
+    fn store() -> Database {
+        let database = Database::builder().create_with_backend(InMemoryBackend::new());
+        let database = database.unwrap();
+        commit(&database, open);
+        database
+    }
+
+    fn commit(
+        database: &Database,
+        work: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
+    ) {
+        let txn = database.begin_write().unwrap();
+        work(&txn).unwrap();
+        txn.commit().unwrap();
+    }
 
     fn vote(slot: u64, tag: u8, own: bool) -> Kept {
         let cell = Cell {
@@ -132,8 +140,8 @@ mod tests {
 
     #[test]
     fn messages_come_back_once_each_and_the_old_ones_are_dropped() {
-        let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
-        assert_eq!(blocks.messages().unwrap(), []);
+        let database = store();
+        assert_eq!(read(&database).unwrap(), []);
         let first = [
             vote(4, 1, true),
             vote(5, 2, false),
@@ -141,20 +149,20 @@ mod tests {
             // The same bytes on another topic are another message.
             aggregate(5, 9),
         ];
-        blocks.put(&[], &first).unwrap();
+        commit(&database, |txn| put(txn, &first));
         let received = vote(4, 1, false);
-        blocks.put(&[], &[first[1].clone(), received]).unwrap();
+        commit(&database, |txn| put(txn, &[first[1].clone(), received]));
         let sorted = |mut all: Vec<Kept>| {
             all.sort_by_key(|kept| (kept.slot, kept.topic));
             all
         };
         assert_eq!(
-            sorted(blocks.messages().unwrap()),
+            sorted(read(&database).unwrap()),
             sorted(first.to_vec()),
             "nothing twice"
         );
-        blocks.put(&[], &[vote(7, 3, false)]).unwrap();
-        let left = blocks.messages().unwrap();
+        commit(&database, |txn| put(txn, &[vote(7, 3, false)]));
+        let left = read(&database).unwrap();
         assert_eq!(left[0], vote(7, 3, false), "the newest slot first");
         assert_eq!(
             sorted(left),
@@ -164,15 +172,15 @@ mod tests {
 
     #[test]
     fn a_start_brings_back_a_bounded_part() {
-        let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
+        let database = store();
         let large = |slot, committee| Kept {
             data: Bytes::from(vec![0; RESTORED_BYTES_MAX / 2 - 100].as_slice()),
             ..aggregate(slot, committee)
         };
-        blocks
-            .put(&[], &[large(1, 0), large(2, 0), large(2, 1)])
-            .unwrap();
-        let back = blocks.messages().unwrap();
+        commit(&database, |txn| {
+            put(txn, &[large(1, 0), large(2, 0), large(2, 1)])
+        });
+        let back = read(&database).unwrap();
         let slots: Vec<u64> = back.iter().map(|kept| kept.slot.0).collect();
         assert_eq!(slots, [2, 2]);
     }

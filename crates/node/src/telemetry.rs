@@ -15,6 +15,7 @@
 //! registry, and rings of lines.
 
 mod arrivals;
+mod assemble;
 mod buckets_table;
 mod event;
 mod evidence;

@@ -11,7 +11,6 @@ use alphorn_proto::horn::{CollectionView, Finality, Shown};
 use alphorn_proto::slot::Boundary;
 use alphorn_proto::wire::{Checkpoint, Root, Topic};
 use alphorn_proto::{Peer, Spawn, Token, Verdict};
-use alphorn_scheme::{Outcome, Product};
 use alphorn_types::{Slot, Validator};
 use std::net::SocketAddr;
 
@@ -131,18 +130,5 @@ impl Turn {
             Turn::Finished => "finished",
             Turn::Network => "network",
         }
-    }
-}
-
-/// The name of an outcome in traces and metrics.
-pub(super) fn outcome(outcome: &Outcome<Product>) -> &'static str {
-    match outcome {
-        Outcome::Done(_) => "done",
-        Outcome::Invalid(_) => "invalid",
-        Outcome::Refused(_) => "refused",
-        Outcome::Superseded => "superseded",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Crashed => "crashed",
-        Outcome::SelfVerifyFailed => "self_verify_failed",
     }
 }

@@ -1,9 +1,8 @@
 //! Submitted jobs that have not ended, the last ones that have, and their sessions.
 
-use super::event::outcome;
 use crate::lanes::Ended;
 use alphorn_proto::Spawn;
-use alphorn_scheme::{Group, JobId, SessionId};
+use alphorn_scheme::{Group, JobId, Outcome, Product, SessionId};
 use alphorn_types::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -145,5 +144,18 @@ impl Jobs {
     /// The oldest jobs in flight.
     pub(super) fn oldest(&self) -> Vec<InFlight> {
         self.in_flight.values().take(ENDED_MAX).copied().collect()
+    }
+}
+
+/// The name of an outcome in traces and metrics.
+pub(super) fn outcome(outcome: &Outcome<Product>) -> &'static str {
+    match outcome {
+        Outcome::Done(_) => "done",
+        Outcome::Invalid(_) => "invalid",
+        Outcome::Refused(_) => "refused",
+        Outcome::Superseded => "superseded",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Crashed => "crashed",
+        Outcome::SelfVerifyFailed => "self_verify_failed",
     }
 }

@@ -3,9 +3,10 @@
 //! Events that others can cause as often as they like, such as connections and bad messages, are below the default
 //! level: a peer must not be able to fill a disk.
 
-use super::event::{Event, outcome};
+use super::event::Event;
 use super::missed::Reason;
 use super::summary::Summary;
+use crate::telemetry::jobs::outcome;
 use alphorn_scheme::Outcome;
 use alphorn_types::Slot;
 use tracing::{debug, error, info, warn};

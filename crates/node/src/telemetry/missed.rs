@@ -1,7 +1,8 @@
 //! Reasons for missed duties: what is known about a slot when its duties are judged, some slots later.
 
-use super::event::{Event, outcome};
+use super::event::Event;
 use crate::engine::Judged;
+use crate::telemetry::jobs::outcome;
 use alphorn_proto::wire::Topic;
 use alphorn_scheme::{Op, Outcome};
 use alphorn_types::Slot;

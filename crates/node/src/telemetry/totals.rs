@@ -4,13 +4,15 @@
 use super::buckets_table::RATIO;
 use super::event::Event;
 use super::jobs::InFlight;
-use super::summary::Summary;
 use crate::engine::{Doppelganger, Judged, Tally};
 use crate::lanes::Ended;
 use alphorn_scheme::Outcome;
 use alphorn_types::Time;
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, VecDeque};
+
+/// Judged slots that are listed one by one.
+pub(super) const JUDGED_MAX: usize = 4_096;
 
 /// Duration above which a turn counts as a stall of the loop.
 const STALL_NS: u64 = 5_000_000;
@@ -107,7 +109,7 @@ impl Duties {
         self.collect.add(judged.collect);
         self.slots += 1;
         self.unprepared += u64::from(!judged.prepared);
-        if self.recent.len() >= Summary::JUDGED_MAX {
+        if self.recent.len() >= JUDGED_MAX {
             self.recent.pop_front();
         }
         self.recent.push_back(judged);
@@ -171,7 +173,7 @@ impl Totals {
                 false => self.blocks_fetched += count,
             },
             Event::TwoThirds { slot, ms, .. } => {
-                if self.two_thirds_ms.len() >= Summary::JUDGED_MAX {
+                if self.two_thirds_ms.len() >= JUDGED_MAX {
                     self.two_thirds_ms.pop_front();
                 }
                 self.two_thirds_ms.push_back((slot.0, ms));

@@ -3,10 +3,11 @@
 //! The loop pushes, and readers share what was pushed. See [`Ring`]. A record that cannot be
 //! represented (a layout beyond the bounds of a trace) is counted and left out.
 
-use super::event::{self, outcome};
+use super::event;
 use super::waiting::Waiting;
 use crate::engine::Judged;
 use crate::lanes::Ended;
+use crate::telemetry::jobs::outcome;
 use alphorn_net::{Kind, PeerStatus, Status};
 use alphorn_proto::Spawn;
 use alphorn_proto::chain::Chain;

@@ -1,9 +1,9 @@
 //! Finished jobs, and what they produced: signatures, verdicts, evidence.
 
-use super::super::event::outcome;
 use super::super::jobs::InFlight;
 use super::counted::{Counted, seconds};
 use crate::lanes::Ended;
+use crate::telemetry::jobs::outcome;
 use alphorn_scheme::{self as scheme, Op, Outcome, Product};
 use alphorn_types::Time;
 use prometheus_client::metrics::histogram::Histogram;

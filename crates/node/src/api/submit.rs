@@ -1,6 +1,6 @@
 //! `POST /alphorn/v0/votes`: a vote with another party's key, answered with 200 once it would survive a crash.
 
-use crate::api::{Api, HANDLER_TIME_MAX, busy, problem, too_late};
+use super::{Api, HANDLER_TIME_MAX, busy, problem, too_late};
 use crate::local::Posted;
 use crate::run::Control;
 use alphorn_scheme::Bytes;
