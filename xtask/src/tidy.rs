@@ -4,6 +4,7 @@
 //! example that it must find and a good one that it must leave alone.
 
 mod arrows;
+mod circles;
 mod conformance;
 mod examples;
 mod links;
@@ -51,6 +52,7 @@ pub(crate) fn run(tree: &Tree) -> anyhow::Result<Report> {
     let manifests = Manifests::read(tree)?;
     let mut report = Report::default();
     arrows::check(&manifests, &mut report);
+    circles::check(tree, &mut report);
     versions::check(&manifests, &mut report);
     profiles::check(&manifests, &mut report);
     sentences::check(tree, &manifests, &mut report);
