@@ -19,7 +19,7 @@ use crate::node::lines::{beginning, links};
 use crate::node::load::{Load, predict};
 use crate::node::log::LogOptions;
 use crate::node::network::NetworkOptions;
-use crate::node::{BroadcastOptions, key_time, scheme};
+use crate::node::{BroadcastOptions, key_time, layers, scheme};
 use crate::options::Common;
 use crate::report::{Report, note};
 use crate::stop::INTERRUPTED;
@@ -308,8 +308,8 @@ fn check_partition(args: &Args) -> Result<()> {
 }
 
 /// Rejects killing provers where nothing is proved: a run without any would pass.
-fn check_prover(kinds: &[faults::Kind], layers: scheme::Layers) -> Result<()> {
-    match kinds.contains(&faults::Kind::Prover) && layers == scheme::Layers::ListList {
+fn check_prover(kinds: &[faults::Kind], layers: layers::Layers) -> Result<()> {
+    match kinds.contains(&faults::Kind::Prover) && layers == layers::Layers::ListList {
         true => {
             let why = "nothing is proved there, so no prove lane has a process";
             Err(anyhow!("--faults prover: --layers {}: {why}", layers.name()).into())

@@ -5,8 +5,8 @@
 //! to a default.
 
 use super::code::BroadcastCode;
-use super::scheme::Layers;
 use crate::error::Result;
+use crate::node::layers::Layers;
 use alphorn_lab::fan_out::FanOut;
 use alphorn_lab::proof::{PresetName, proofs};
 pub(super) use alphorn_lab::yaml::read;

@@ -2,7 +2,7 @@
 //! others can write to or that is not where it appears to be, and a key that is not the node's.
 
 use super::files::NodeEntry;
-use super::{Args, start};
+use super::{Args, addresses};
 use crate::error::Result;
 use crate::overwrite::folder_of;
 use crate::report::not_beside;
@@ -97,8 +97,8 @@ fn check_place(option: &str, path: &Path, folder: &Path) -> Result<()> {
 /// Rejects a shared port for the HTTP interface and the metrics, as the second listener would fail
 /// after the node has started.
 pub(super) fn check_ports(args: &Args, own: &NodeEntry) -> Result<()> {
-    let api = start::interface(args, own);
-    let Some(metrics) = start::metrics_address(args) else {
+    let api = addresses::interface(args, own);
+    let Some(metrics) = addresses::metrics_address(args) else {
         return Ok(());
     };
     let (one, other) = (api.ip(), metrics.ip());

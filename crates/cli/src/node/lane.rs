@@ -1,7 +1,7 @@
 //! `alphorn lane`: the process of a prove lane. It is started by a node and has no other use.
 
-use super::scheme::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use crate::error::{Error, Result};
+use crate::node::layers::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use crate::options::Plain;
 use alphorn_exec::Exec;
 use alphorn_falcon::{Flavour, KeyForm, PublicKey};
@@ -99,6 +99,6 @@ fn split(
 }
 
 fn env<S: Scheme>(scheme: S, registry: S::Registry) -> std::result::Result<Env, String> {
-    let secret = super::start::secret().map_err(|error| error.to_string())?;
+    let secret = super::entropy::secret().map_err(|error| error.to_string())?;
     Ok(Env::new(Arc::new(scheme), Arc::new(registry), secret))
 }

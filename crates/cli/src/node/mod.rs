@@ -1,10 +1,13 @@
 //! `alphorn node`: one node of a network, in this process.
 
+mod addresses;
 pub(crate) mod client;
 pub(crate) mod code;
+mod entropy;
 pub(crate) mod files;
 mod guard;
 pub(crate) mod lane;
+pub(crate) mod layers;
 pub(crate) mod lean;
 pub(crate) mod lines;
 pub(crate) mod load;

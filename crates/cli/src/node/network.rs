@@ -2,8 +2,9 @@
 
 use super::code::BroadcastCode;
 use super::files::{NetworkFile, NodeEntry, write};
-use super::scheme::{Layers, info};
+use super::scheme::info;
 use crate::error::Result;
+use crate::node::layers::Layers;
 use crate::options::{Common, validators};
 use crate::report::write_whole;
 use alphorn_lab::fan_out::FanOut;

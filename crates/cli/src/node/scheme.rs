@@ -1,84 +1,53 @@
 //! The schemes of a node: built once for its own lanes, and again in the processes of prove lanes.
 
-use super::Args;
 use super::files::{NetworkFile, NodeEntry};
-use super::lane;
-use super::start::Parts;
+use super::layers::{Layers, falcon_scheme, make_circuits, xmss_scheme};
+use super::{Args, lane};
 use crate::calibration;
+use crate::calibration::Kernel;
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
 use crate::files::validators::{Hosted, KeystoreOptions, PublicKeys};
 use crate::options::Plain;
 use alphorn_bls::{Bls, Costs, Registry, Signers};
 use alphorn_exec::Exec;
-use alphorn_falcon::{Collections, Falcon, Flavour};
-use alphorn_lab::proof::{PresetName, proofs};
+use alphorn_falcon::Flavour;
 use alphorn_node::safety::KeyId;
 use alphorn_proto::horn::SchemeInfo;
 use alphorn_scheme::{BRANCHES_MAX, EPOCHS_MAX, Env, Op, Scheme};
 use alphorn_types::{Layout, Validator};
 use alphorn_worker::ChildCommand;
 use alphorn_worker::child::SETUP_BYTES_MAX;
-use alphorn_xmss::{Purpose, Set, Xmss};
+use alphorn_xmss::{Purpose, Set};
 use anyhow::{Context, anyhow};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What aggregates and collections are.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Layers {
-    /// Lists of signatures; also the name of the only form that BLS has
-    #[default]
-    #[value(name = "list/list")]
-    #[serde(rename = "list/list")]
-    ListList,
-    /// Aggregates are lists, collections are proofs
-    #[value(name = "list/proof")]
-    #[serde(rename = "list/proof")]
-    ListProof,
-    /// Aggregates are proofs, which collectors merge; XMSS only
-    #[value(name = "proof/proof")]
-    #[serde(rename = "proof/proof")]
-    ProofProof,
+/// A scheme with the keys of a network.
+pub(super) struct Parts {
+    pub(super) ids: BTreeMap<Validator, KeyId>,
+    pub(super) keys_digest: [u8; 32],
+    /// What the roles know about the scheme.
+    pub(super) info: SchemeInfo,
+    /// The scheme with all validators' public keys and this node's secret keys.
+    pub(super) env: Env,
+    /// The marks next to keystores whose keys sign once per slot.
+    pub(super) marks: KeyMarks,
+    /// The measured kernels of the scheme's crate, one of them selected.
+    pub(super) kernels: Vec<Kernel>,
+    /// How to start the process of a prove lane, if proofs are made in one.
+    pub(super) child: Option<ChildCommand>,
 }
 
-impl Layers {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Layers::ListList => "list/list",
-            Layers::ListProof => "list/proof",
-            Layers::ProofProof => "proof/proof",
-        }
+impl SchemeCosts for Parts {
+    fn info(&self, _: &Layout) -> SchemeInfo {
+        self.info.clone()
     }
-}
 
-pub(crate) fn falcon_scheme(layers: Layers, kernel: alphorn_exec::Backend) -> Falcon {
-    let collections = match layers {
-        Layers::ListList => Collections::Lists,
-        // A network of Falcon has no aggregates as proofs (`NetworkFile::check`).
-        Layers::ListProof | Layers::ProofProof => Collections::Proofs,
-    };
-    Falcon::new(collections, kernel)
-}
-
-pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_exec::Backend) -> Xmss {
-    let proofs = || proofs(Set::Compact, PresetName::Fast);
-    match layers {
-        Layers::ListList => Xmss::new(Set::Compact, kernel),
-        Layers::ListProof => Xmss::with_proofs(proofs(), kernel),
-        Layers::ProofProof => Xmss::with_proofs_of_cells(proofs(), kernel),
-    }
-}
-
-/// Builds what a network process needs before its first slot, so that no merge has to wait for it; its
-/// memory is part of what a process uses when it is ready.
-pub(crate) fn make_circuits(layers: Layers) {
-    match layers {
-        Layers::ListList | Layers::ListProof => {}
-        Layers::ProofProof => proofs(Set::Compact, PresetName::Fast).make_circuits(),
+    fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
+        self.env.cost(op, n, m).ns
     }
 }
 
@@ -273,7 +242,7 @@ fn env<S: Scheme>(scheme: S, registry: S::Registry, signers: S::Signers) -> Resu
         scheme,
         registry,
         Arc::new(signers),
-        super::start::secret()?,
+        super::entropy::secret()?,
     ))
 }
 
@@ -330,7 +299,7 @@ fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts>
         }
     };
     // The salts of a node that signs for a network must not be predictable.
-    let signers = signers.with_secret(super::start::secret()?);
+    let signers = signers.with_secret(super::entropy::secret()?);
     let key = |v: u32| registry.key(Validator(v)).map(|key| key.bytes().to_vec());
     let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
     let ids = (0..count).zip(&all).map(|(v, key)| (Validator(v), id(key)));

@@ -2,11 +2,10 @@
 
 use super::files::{NetworkFile, NodeEntry, read_bootnodes};
 use super::lines::{self, links};
-use super::scheme::SchemeCosts;
-use super::{API_PORT, Args, Transports, guard, load, scheme, settings};
+use super::scheme::Parts;
+use super::{Args, Transports, addresses, entropy, guard, load, scheme, settings};
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
-use crate::files::marks::KeyMarks;
 use crate::overwrite::folder_of;
 use crate::replay::{Header, machines};
 use crate::report::{not_beside, write_whole};
@@ -28,8 +27,7 @@ use alphorn_node::telemetry::Summary;
 use alphorn_node::{http, inbox_messages_max, run, topic_bytes, topics_max};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
-use alphorn_scheme::{Env, Op};
-use alphorn_types::{Layout, Slot, Time, Unit, Validator};
+use alphorn_types::{Slot, Time, Unit, Validator};
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,32 +51,6 @@ type Chosen = BTreeMap<&'static str, String>;
 pub(super) struct Start {
     pub(super) ids: BTreeMap<Validator, KeyId>,
     pub(super) opening: Opening,
-}
-
-/// A scheme with the keys of a network.
-pub(super) struct Parts {
-    pub(super) ids: BTreeMap<Validator, KeyId>,
-    pub(super) keys_digest: [u8; 32],
-    /// What the roles know about the scheme.
-    pub(super) info: SchemeInfo,
-    /// The scheme with all validators' public keys and this node's secret keys.
-    pub(super) env: Env,
-    /// The marks next to keystores whose keys sign once per slot.
-    pub(super) marks: KeyMarks,
-    /// The measured kernels of the scheme's crate, one of them selected.
-    pub(super) kernels: Vec<Kernel>,
-    /// How to start the process of a prove lane, if proofs are made in one.
-    pub(super) child: Option<ChildCommand>,
-}
-
-impl SchemeCosts for Parts {
-    fn info(&self, _: &Layout) -> SchemeInfo {
-        self.info.clone()
-    }
-
-    fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
-        self.env.cost(op, n, m).ns
-    }
 }
 
 /// Runs a node until it is asked to stop.
@@ -185,7 +157,7 @@ async fn live(
             source: Machine::default(),
             code,
             cast: args.broadcast.into(),
-            cast_secret: secret()?,
+            cast_secret: entropy::secret()?,
             recorder: recorder.transpose()?,
             record,
             is_aggregator: args.is_aggregator,
@@ -305,7 +277,7 @@ pub(super) fn rehearse(
     guard::check_can_write(&args.data_dir)?;
     guard::check_new("--sign-log", args.sign_log.as_deref())?;
     guard::check_new("--record", args.record.as_deref())?;
-    hosts_allowed(args, interface(args, own).ip())?;
+    hosts_allowed(args, addresses::interface(args, own).ip())?;
     // Fetch its digest before making keys, which may take a while.
     let fetched = args.recovery.fetched()?;
     let (opened, begins) = match fetched {
@@ -338,7 +310,7 @@ pub(super) fn rehearse(
         "{}; {keys}; {begins}; {} peers to dial; interface at {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
         hosts(network, own),
         peers(args, nodes, own)?.len(),
-        interface(args, own),
+        addresses::interface(args, own),
         plan.fast_lanes,
         plan.prove_lanes,
         plan.prove_threads,
@@ -407,14 +379,6 @@ fn peers(args: &Args, nodes: &[NodeEntry], own: &NodeEntry) -> Result<Vec<Addres
         }
     }
     Ok(peers)
-}
-
-/// Draws the seed for the weights of batch verification or for random choices in broadcasts; it must
-/// stay secret.
-pub(super) fn secret() -> Result<[u8; 32]> {
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|error| anyhow!("the system's entropy: {error}"))?;
-    Ok(secret)
 }
 
 fn net_config(
@@ -497,7 +461,7 @@ fn messages_per_slot(horn: &Config) -> PerKind<u32> {
 
 /// Generates a new token for admin requests, in a file that only its owner can read.
 fn token(args: &Args) -> Result<Arc<str>> {
-    let token = hex::encode(secret()?);
+    let token = hex::encode(entropy::secret()?);
     write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
     Ok(token.into())
 }
@@ -511,19 +475,6 @@ fn doctor(kernels: &[Kernel]) -> serde_json::Value {
     })
 }
 
-/// Returns the address for the HTTP interface.
-pub(super) fn interface(args: &Args, own: &NodeEntry) -> SocketAddr {
-    let port = args.api_port.or(own.api_port).unwrap_or(API_PORT);
-    SocketAddr::new(args.http_address, port)
-}
-
-/// Returns the address for the metrics-only interface, if there is one.
-pub(super) fn metrics_address(args: &Args) -> Option<SocketAddr> {
-    let port = args.metrics_port?;
-    let address = args.metrics_address.unwrap_or(args.http_address);
-    Some(SocketAddr::new(address, port))
-}
-
 /// Returns the hosts that an interface at that address answers.
 fn hosts_allowed(args: &Args, bound: IpAddr) -> Result<HostAllowList> {
     let hosts = HostAllowList::new(bound, args.http_allow_host.iter().cloned());
@@ -532,7 +483,7 @@ fn hosts_allowed(args: &Args, bound: IpAddr) -> Result<HostAllowList> {
 
 /// Serves the HTTP interface, and returns its address.
 fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<SocketAddr> {
-    let address = interface(args, own);
+    let address = addresses::interface(args, own);
     let listener = std::net::TcpListener::bind(address).map_err(|error| {
         let why = format!("the HTTP interface: {address}: {error}; --api-port takes another port");
         Error::Exit(3, format!("{why}, 0 any that is free"))
@@ -549,7 +500,7 @@ fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<S
 
 /// Serves only the metrics on a separate port, if requested.
 fn serve_metrics(args: &Args, api: &Api) -> Result<()> {
-    let Some(address) = metrics_address(args) else {
+    let Some(address) = addresses::metrics_address(args) else {
         return Ok(());
     };
     let listener = std::net::TcpListener::bind(address).map_err(|error| {
