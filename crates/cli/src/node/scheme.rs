@@ -3,8 +3,7 @@
 use super::files::{NetworkFile, NodeEntry};
 use super::layers::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use super::{Args, lane};
-use crate::calibration;
-use crate::calibration::Kernel;
+use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
 use crate::files::validators::{Hosted, KeystoreOptions, PublicKeys};
