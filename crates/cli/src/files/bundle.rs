@@ -1,125 +1,37 @@
 //! `alphorn proof bundle` and `split`: one proof of votes over several messages.
 
 use super::aggregate::read_public_keys;
+use super::bundle_file::BundleFile;
 use super::combine::read_as;
-use super::document::{
-    AggregateFile, Document, Hex, RegistryEntry, Schema, Signed, Signers, check_message,
-    check_slot, registry_digest, to_json,
-};
+use super::document::{AggregateFile, Document};
 use super::input::{LIST_BYTES_MAX, Opened};
 use super::output::{Access, Staged};
-use super::scheme::FileScheme;
+use super::statement::Entry;
 use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
-use super::xmss_proof::{NUMBER, check_fast, set_named, signed};
+use super::xmss_proof::{NUMBER, check_fast, signed};
 use super::{all_shown, shown};
 use crate::error::{Error, Result};
+use crate::files::fields::{Schema, Signers, registry_digest, to_json};
+use crate::files::hex::Hex;
+use crate::files::proof_file::set_named;
 use crate::machine::{Machine, cores};
 use crate::options::pool;
 use crate::overwrite::check_apart;
 use crate::report::{Report, Sink, json_target};
 use alphorn_exec::{Backend, Exec};
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
-use alphorn_types::{Bitfield, Support};
+use alphorn_types::Bitfield;
 use alphorn_xmss::{
     BundleEntry, ChildKind, Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError,
     PublicKey, Set,
 };
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-
-/// Several votes and one proof of all of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BundleFile {
-    schema: Schema,
-    pub(super) scheme: String,
-    entries: Vec<EntryFile>,
-    pub(super) proof: Hex<true>,
-}
-
-/// The signers and their statement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EntryFile {
-    slot: u64,
-    message: Hex<true>,
-    registry: RegistryEntry,
-}
-
-/// An entry that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) signed: Signed,
-    /// The digest of the file of public keys.
-    pub(super) digest: [u8; 32],
-    pub(super) support: Support,
-}
-
-impl BundleFile {
-    fn new<P: SetType>(entries: &[Entry], proof: Vec<u8>) -> BundleFile {
-        let entry = |entry: &Entry| EntryFile {
-            slot: entry.signed.slot.unwrap_or_default(),
-            message: entry.signed.message.clone(),
-            registry: RegistryEntry::new(&entry.digest, &entry.support),
-        };
-        BundleFile {
-            schema: Schema::Bundle,
-            scheme: P::NAME.to_owned(),
-            entries: entries.iter().map(entry).collect(),
-            proof: Hex(proof),
-        }
-    }
-
-    /// Returns the number of entries.
-    pub(super) fn count(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Returns the entries, checked as far as possible without keys.
-    pub(super) fn entries<S: FileScheme>(&self) -> anyhow::Result<Vec<Entry>> {
-        let proofs = Set::ALL.map(|set| Proofs::new(set, Preset::FAST));
-        let (got, max) = (self.entries.len(), proofs[0].entries_max());
-        ensure!(
-            (1..=max).contains(&got),
-            "a bundle of {got} entries: must have 1 to {max}"
-        );
-        // Its scheme and exact length limit are checked with the keys.
-        let max = proofs.map(|proofs| proofs.bundle_bytes_max(got));
-        let (bytes, max) = (
-            self.proof.0.len(),
-            max.into_iter().max().unwrap_or_default(),
-        );
-        ensure!(bytes <= max, "a proof of {bytes} bytes: at most {max}");
-        let entry = |(i, entry): (usize, &EntryFile)| {
-            let named = || format!("entry {i}");
-            check_message::<S>(&entry.message.0).with_context(named)?;
-            check_slot::<S>(Some(entry.slot)).with_context(named)?;
-            let Signers::Registered { digest, support } =
-                entry.registry.signers::<S>().with_context(named)?
-            else {
-                bail!("entry {i}: its signers are not named by positions");
-            };
-            ensure!(
-                support.signer_count() > 0,
-                "entry {i}: 0 signers, at least 1"
-            );
-            Ok(Entry {
-                signed: Signed {
-                    slot: Some(entry.slot),
-                    message: entry.message.clone(),
-                },
-                digest,
-                support,
-            })
-        };
-        self.entries.iter().enumerate().map(entry).collect()
-    }
-}
 
 /// Options of both commands.
 #[derive(clap::Args, Clone, Debug)]

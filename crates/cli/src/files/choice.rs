@@ -3,21 +3,15 @@
 //! Each of our files names its scheme. A keystore of version 4 does not, but its lengths identify it.
 
 use super::bls::Bls;
-use super::document::scheme_of;
 use super::falcon::Falcon;
 use super::falcon_flavours::{FlavourType, FnDsa04, NoSalts, Round3};
-use super::input::{LIST_BYTES_MAX, Opened, Permissions, is_stdin, read_secret};
-use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
+use super::keystore::Keystore;
 use super::scheme::{FileScheme, SchemeName};
 use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
-use super::{FileOptions, Proofs};
-use crate::error::Result;
 use crate::lattice::flavour_name;
 use alphorn_falcon::Flavour;
 use alphorn_xmss::{SECRET_FILE_BYTES, Set};
-use clap::ValueEnum;
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 /// A scheme with all parameters that its files depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,28 +32,6 @@ impl Choice {
         Choice::Xmss(Set::Test),
     ];
 
-    /// Returns the scheme named by the options; what they leave open is taken from the files.
-    pub(super) fn of(options: &FileOptions, proofs: Proofs, sources: &[PathBuf]) -> Result<Choice> {
-        let found = sources.iter().find_map(|path| Choice::of_file(path));
-        let scheme = options.scheme.or(found.map(Choice::scheme));
-        let scheme = scheme.unwrap_or(SchemeName::Bls);
-        let name = scheme.to_possible_value();
-        let name = name.as_ref().map_or("", |name| name.get_name());
-        options.flavour.check(name)?;
-        proofs.profile.check(name)?;
-        proofs.preset.check(name)?;
-        alphorn_lab::proof::check_set(name, options.set)?;
-        Ok(match (scheme, found) {
-            (SchemeName::Bls, _) => Choice::Bls,
-            (SchemeName::Falcon, Some(Choice::Falcon(flavour))) => {
-                Choice::Falcon(options.flavour.flavour.unwrap_or(flavour))
-            }
-            (SchemeName::Falcon, _) => Choice::Falcon(options.flavour.flavour()),
-            (SchemeName::Xmss, Some(Choice::Xmss(set))) => Choice::Xmss(options.set.unwrap_or(set)),
-            (SchemeName::Xmss, _) => Choice::Xmss(options.set.unwrap_or(Set::Compact)),
-        })
-    }
-
     /// Returns the scheme with this name in files.
     pub(super) fn named(name: &str) -> Option<Choice> {
         Choice::ALL.into_iter().find(|choice| choice.name() == name)
@@ -78,21 +50,6 @@ impl Choice {
             (None, SECRET_FILE_BYTES) => Choice::Xmss(set_of(keystore)),
             (None, _) => Choice::Bls,
         }
-    }
-
-    /// Returns the scheme that a file names, if any. Errors in the file are reported by the code that
-    /// reads it later.
-    fn of_file(path: &Path) -> Option<Choice> {
-        // A pipe can be read only once.
-        let metadata = path.metadata().ok().filter(|found| found.is_file())?;
-        if is_stdin(path) {
-            return None;
-        }
-        if metadata.len() > KEYSTORE_BYTES_MAX as u64 {
-            return scheme_of(&Opened::read(path, LIST_BYTES_MAX).ok()?.bytes);
-        }
-        // It may hold a secret key; its permissions are checked when it is used.
-        scheme_of(&read_secret(path, KEYSTORE_BYTES_MAX, Permissions::Any).ok()?)
     }
 
     /// Returns the name in files.

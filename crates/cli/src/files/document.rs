@@ -3,79 +3,21 @@
 //! Each of our files is one JSON object whose `schema` identifies its type. Unknown fields are errors;
 //! byte strings are hex, written with `0x`. Keystores follow EIP-2335.
 
-use super::bundle::BundleFile;
+use super::bundle_file::BundleFile;
 use super::choice::Choice;
-use super::input::{self, ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
+use super::fields::{RegistryEntry, Schema, Signers, check_length, check_message, check_slot};
+use super::hex::Hex;
+use super::input::{ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, Form};
+use super::statement::Signed;
 use crate::error::Result;
 use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS, list_bytes};
-use alphorn_types::{Coding, Support, support_code};
 use anyhow::{Context, bail, ensure};
-use serde::de::{self, DeserializeOwned, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest, Sha256};
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Range;
 use std::path::Path;
-
-/// Maximum size of a message in bytes.
-pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
-
-/// Bytes as hex digits; read with or without `0x`, written with it if `PREFIXED`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Hex<const PREFIXED: bool>(pub(super) Vec<u8>);
-
-impl<const PREFIXED: bool> Hex<PREFIXED> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl<const PREFIXED: bool> fmt::Display for Hex<PREFIXED> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prefix = if PREFIXED { "0x" } else { "" };
-        write!(f, "{prefix}{}", hex::encode(&self.0))
-    }
-}
-
-impl<const PREFIXED: bool> Serialize for Hex<PREFIXED> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de, const PREFIXED: bool> Deserialize<'de> for Hex<PREFIXED> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Digits<const PREFIXED: bool>;
-        impl<const PREFIXED: bool> Visitor<'_> for Digits<PREFIXED> {
-            type Value = Hex<PREFIXED>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string of hex digits")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Self::Value, E> {
-                input::unhex(text).map(Hex).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Digits)
-    }
-}
-
-/// The value of a file's `schema`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Schema {
-    #[serde(rename = "alphorn-interop-key-v1")]
-    InteropKey,
-    #[serde(rename = "alphorn-public-keys-v1")]
-    PublicKeys,
-    #[serde(rename = "alphorn-signature-v1")]
-    Signature,
-    #[serde(rename = "alphorn-aggregate-v1")]
-    Aggregate,
-    #[serde(rename = "alphorn-bundle-v1")]
-    Bundle,
-}
 
 /// The key of an interop validator. Anyone can compute it from its index, so the file holds no secret
 /// and protects nothing.
@@ -100,11 +42,6 @@ pub(super) struct Slots {
     pub(super) first: u64,
     /// Exclusive end.
     pub(super) end: u64,
-}
-
-/// Describes slots in words.
-pub(super) fn in_slots(slots: &Range<u64>) -> String {
-    format!("slots {} to {}", slots.start, slots.end - 1)
 }
 
 /// The warning in every file with an interop key.
@@ -165,64 +102,11 @@ pub(super) struct AggregateFile {
     pub(super) signature: Hex<true>,
 }
 
-/// What is signed: a message, and a slot if keys sign once per slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Signed {
-    pub(super) slot: Option<u64>,
-    pub(super) message: Hex<true>,
-}
-
-impl fmt::Display for Signed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the message {}", self.message)?;
-        self.slot
-            .map_or(Ok(()), |slot| write!(f, " in slot {slot}"))
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignerEntry {
     public_key: Hex<true>,
     multiplicity: u8,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RegistryEntry {
-    /// SHA-256 of the concatenated public keys.
-    digest: Hex<true>,
-    /// Number of keys.
-    keys: usize,
-    /// The encoded support over its positions, as on the wire.
-    support: Hex<true>,
-}
-
-/// The signers of an aggregate, and how often each signed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Signers {
-    /// By key.
-    Listed(BTreeMap<Vec<u8>, u8>),
-    /// By position in a file of public keys.
-    Registered { digest: [u8; 32], support: Support },
-}
-
-impl Signers {
-    /// Returns the number of distinct signers.
-    pub(super) fn count(&self) -> usize {
-        match self {
-            Signers::Listed(signers) => signers.len(),
-            Signers::Registered { support, .. } => support.signer_count(),
-        }
-    }
-
-    /// Returns the largest multiplicity.
-    pub(super) fn multiplicity_max(&self) -> u8 {
-        match self {
-            Signers::Listed(signers) => signers.values().copied().max().unwrap_or(0),
-            Signers::Registered { support, .. } => support.max_multiplicity(),
-        }
-    }
 }
 
 /// Any file that the file tool can read.
@@ -446,27 +330,6 @@ fn listed_signers<S: FileScheme>(listed: &[SignerEntry]) -> anyhow::Result<Signe
     Ok(Signers::Listed(signers))
 }
 
-impl RegistryEntry {
-    /// Builds a reference to a registry by its digest, with the support of those of its keys that signed.
-    pub(super) fn new(digest: &[u8; 32], support: &Support) -> RegistryEntry {
-        RegistryEntry {
-            digest: Hex(digest.to_vec()),
-            keys: support.len(),
-            support: Hex(support_code::encode(support, Coding::Rice, None)),
-        }
-    }
-
-    /// Returns the signers.
-    pub(super) fn signers<S: FileScheme>(&self) -> anyhow::Result<Signers> {
-        check_count("keys of a registry", self.keys)?;
-        let digest = <[u8; 32]>::try_from(&self.digest.0[..])
-            .with_context(|| format!("a digest of {} bytes: must have 32", self.digest.0.len()))?;
-        let support = support_code::decode(&self.support.0, self.keys, S::MULTIPLICITY_MAX, None)
-            .with_context(|| format!("the support over {} keys", self.keys))?;
-        Ok(Signers::Registered { digest, support })
-    }
-}
-
 /// Checks a list of public keys: their lengths, and that there are no duplicates.
 pub(super) fn check_public_keys<S: FileScheme>(keys: &[PublicKeyEntry]) -> anyhow::Result<()> {
     check_count("public keys", keys.len())?;
@@ -515,44 +378,6 @@ fn check_duty_keys<'k, S: FileScheme>(
         }
     }
     Ok(())
-}
-
-/// Returns the digest that identifies a list of public keys: SHA-256 of their concatenation.
-pub(super) fn registry_digest<'k>(keys: impl Iterator<Item = &'k [u8]>) -> [u8; 32] {
-    let mut hasher = Sha256::new();
-    keys.for_each(|key| hasher.update(key));
-    hasher.finalize().into()
-}
-
-/// Checks the length of a message.
-pub(super) fn check_message<S: FileScheme>(message: &[u8]) -> anyhow::Result<()> {
-    let bytes = message.len();
-    match S::MESSAGE_BYTES {
-        Some(only) => ensure!(
-            bytes == only,
-            "a message of {bytes} bytes: {} signs digests of {only}",
-            S::NAME
-        ),
-        None => ensure!(
-            bytes <= MESSAGE_BYTES_MAX,
-            "a message of {bytes} bytes: at most {MESSAGE_BYTES_MAX}"
-        ),
-    }
-    Ok(())
-}
-
-/// Checks that there is a slot if and only if keys sign once per slot, and that it is within bounds.
-pub(super) fn check_slot<S: FileScheme>(slot: Option<u64>) -> anyhow::Result<()> {
-    match (slot, S::SLOTS) {
-        (None, None) => Ok(()),
-        (None, Some(_)) => bail!("no slot: {} signs once in each slot", S::NAME),
-        (Some(slot), None) => bail!("slot {slot}: {} has no slots", S::NAME),
-        (Some(slot), Some(limits)) => {
-            let end = limits.end;
-            ensure!(slot < end, "slot {slot}: must be below {end}");
-            Ok(())
-        }
-    }
 }
 
 /// Checks the slots of an interop key.
@@ -607,24 +432,8 @@ pub(super) fn check_signers<S: FileScheme>(count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check_length(what: &str, bytes: &[u8], expected: usize) -> anyhow::Result<()> {
-    ensure!(
-        bytes.len() == expected,
-        "{what} has {} bytes: must have {expected}",
-        bytes.len()
-    );
-    Ok(())
-}
-
 fn json<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
     Ok(serde_json::from_slice(bytes)?)
-}
-
-/// Serialises a file as human-readable JSON, with a trailing newline.
-pub(super) fn to_json(file: &impl Serialize) -> Result<Vec<u8>> {
-    let mut text = serde_json::to_vec_pretty(file)?;
-    text.push(b'\n');
-    Ok(text)
 }
 
 const _: () = assert!(ENTRIES_MAX <= alphorn_types::VALIDATORS_MAX as usize);

@@ -8,13 +8,11 @@
 use super::falcon_flavours::{FlavourType, signed_of};
 use super::keystore::{About, Declared};
 use super::marks::{self, Marked, asked, ready, reserve};
-use super::scheme::{
-    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
-    decode_each,
-};
+use super::scheme::{FileScheme, Form, ProofLimits, PublicHalf, SlotLimits, decode_each};
 use super::secret::Secret;
 use super::{FileOptions, Proofs};
 use crate::error::{Error, Result};
+use crate::files::statement::{Claim, Refusal, ToProve, ToSign};
 use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_exec::Backend;

@@ -5,10 +5,9 @@
 //! and then the mark next to the keystore is spent. A crash in between leaves both, and the next start
 //! takes the greater one. From then on the keystore can be used only with this data folder.
 
-use super::document::in_slots;
 use super::input::Opened;
 use super::output::{Access, Staged};
-use super::scheme::ToSign;
+use super::statement::{ToSign, in_slots};
 use crate::error::{Error, Result};
 use crate::report::{not_beside, note};
 use alphorn_node::safety::SafetyStore;

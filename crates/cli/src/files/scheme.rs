@@ -1,29 +1,20 @@
 //! The interface between the file tool and a signature scheme, and the list of schemes.
 
-use super::bls::Bls;
-use super::bundle::Entry;
-use super::choice::Choice;
-use super::falcon::Falcon;
-use super::falcon_flavours::{FnDsa04, NoSalts, Round3};
-use super::input::expand;
 use super::keystore::{About, Contents, Declared};
 use super::marks::{self, Marked};
 use super::output::Staged;
 use super::secret::Secret;
-use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
+use super::statement::{Claim, Entry, Refusal, ToMerge, ToProve, ToSign};
 use super::{FileOptions, Proofs};
 use crate::error::Result;
-use crate::overwrite::check_apart;
 use crate::progress::Bars;
-use alphorn_falcon::Flavour;
 use alphorn_scheme::list::TAG_LIST;
-use alphorn_types::Support;
-use alphorn_xmss::{FileWatermark, Set};
+use alphorn_xmss::FileWatermark;
 use anyhow::anyhow;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Names of the schemes on the command line.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,31 +25,6 @@ pub(super) enum SchemeName {
     Falcon,
     /// XMSS, hash-based: one signature per slot, aggregates are lists or proofs
     Xmss,
-}
-
-/// A command of the file tool, generic over the scheme.
-pub(super) trait Command {
-    /// Returns its options, which name the scheme.
-    fn options(&self) -> &FileOptions;
-
-    /// Returns how it makes and verifies proofs, if it does.
-    fn proofs(&self) -> Proofs {
-        Proofs::default()
-    }
-
-    /// Returns the files that may name the scheme if the options do not; the first one that does decides.
-    fn sources(&self) -> Result<Vec<PathBuf>>;
-
-    /// Returns the files it reads in addition to [`Command::sources`].
-    fn others(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    /// Returns the files it writes but never reads, apart from its report.
-    fn outputs(&self) -> Result<Vec<PathBuf>>;
-
-    /// Runs it.
-    fn run_with<S: FileScheme>(&self) -> Result<()>;
 }
 
 /// Decodes each entry; the error names the first one that fails to decode.
@@ -73,34 +39,6 @@ pub(super) fn decode_each<T, E: ToString>(
         })
     };
     encoded.iter().enumerate().map(decode).collect()
-}
-
-/// Returns the files of a command, followed by the key files.
-pub(super) fn with_keys<'a>(
-    files: &[PathBuf],
-    keys: impl IntoIterator<Item = &'a PathBuf>,
-) -> Result<Vec<PathBuf>> {
-    let mut sources = expand(files)?;
-    sources.extend(keys.into_iter().cloned());
-    Ok(sources)
-}
-
-/// Runs a command with the scheme that its options or its files name.
-pub(super) fn dispatch(command: &impl Command) -> Result<()> {
-    let (options, sources, others) = (command.options(), command.sources()?, command.others());
-    let outputs = command.outputs()?;
-    let read = sources.iter().chain(&others).map(PathBuf::as_path);
-    let written = outputs.iter().chain(&options.json).map(PathBuf::as_path);
-    check_apart(read, written)?;
-    match Choice::of(options, command.proofs(), &sources)? {
-        Choice::Bls => command.run_with::<Bls>(),
-        Choice::Falcon(Flavour::FnDsa) => command.run_with::<Falcon<FnDsa04>>(),
-        Choice::Falcon(Flavour::Original) => command.run_with::<Falcon<Round3>>(),
-        Choice::Falcon(Flavour::Slot) => command.run_with::<Falcon<NoSalts>>(),
-        Choice::Xmss(Set::Compact) => command.run_with::<Xmss<CompactSet>>(),
-        Choice::Xmss(Set::Prod) => command.run_with::<Xmss<ProdSet>>(),
-        Choice::Xmss(Set::Test) => command.run_with::<Xmss<TestSet>>(),
-    }
 }
 
 /// The form of an aggregate.
@@ -119,36 +57,6 @@ pub(super) struct ProofLimits {
     pub(super) beside_bytes: usize,
     /// Maximum size of the proof in bytes.
     pub(super) proof_bytes_max: usize,
-}
-
-/// Signatures over one message, and their keys in the same order as positions in a registry.
-pub(super) struct ToProve<'a, K> {
-    /// The keys.
-    pub(super) keys: &'a [K],
-    /// The message.
-    pub(super) message: &'a [u8],
-    /// The signatures.
-    pub(super) signatures: &'a [&'a [u8]],
-    /// The slot, if keys sign once per slot.
-    pub(super) slot: Option<u64>,
-    /// All keys of the file that names the signers, or the signers' own keys if they are listed.
-    pub(super) registry: &'a [K],
-    /// Which of them signed.
-    pub(super) support: &'a Support,
-}
-
-/// Proofs over one message, with signers as positions in a registry.
-pub(super) struct ToMerge<'a, K> {
-    /// All keys of the file that names the signers.
-    pub(super) registry: &'a [K],
-    /// The slot, if keys sign once per slot.
-    pub(super) slot: Option<u64>,
-    /// The message.
-    pub(super) message: &'a [u8],
-    /// The signers and evidence of each piece.
-    pub(super) pieces: &'a [(Support, Vec<u8>)],
-    /// The files of the pieces.
-    pub(super) paths: &'a [PathBuf],
 }
 
 /// Slot limits of a scheme whose keys sign once per slot.
@@ -180,44 +88,6 @@ pub(super) struct PublicHalf {
     pub(super) public_key: Vec<u8>,
     /// Proof that the owner has the secret key; empty if the scheme needs none.
     pub(super) possession: Vec<u8>,
-}
-
-/// Why an entry of a list is rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The bytes do not decode.
-    Malformed { index: usize, reason: String },
-    /// The proof of possession is invalid.
-    Possession { index: usize },
-}
-
-/// A statement to be verified. It has a slot if keys sign once per slot.
-pub(super) enum Claim<'a, K> {
-    /// One key signed.
-    Single {
-        key: K,
-        slot: Option<u64>,
-        message: &'a [u8],
-        signature: &'a [u8],
-    },
-    /// Members of a group signed, each as often as the support says.
-    Group {
-        group: usize,
-        support: &'a Support,
-        slot: Option<u64>,
-        message: &'a [u8],
-        evidence: &'a [u8],
-    },
-}
-
-/// What a key signs, and the path of its file.
-pub(super) struct ToSign<'a> {
-    /// The file of the key.
-    pub(super) path: &'a Path,
-    /// The slot, if keys sign once per slot.
-    pub(super) slot: Option<u64>,
-    /// The message.
-    pub(super) message: &'a [u8],
 }
 
 /// A scheme whose keys, signatures and aggregates are stored in files.

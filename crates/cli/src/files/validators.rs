@@ -1,16 +1,19 @@
 //! Validators with their own keys: the public keys of a network, and the keystores of a node.
 
 use super::bls::Bls;
-use super::document::{Document, Hex, PublicKeyEntry, PublicKeysFile, to_json};
+use super::document::{Document, PublicKeyEntry, PublicKeysFile};
 use super::falcon::Falcon;
 use super::falcon_flavours::FnDsa04;
 use super::input::{Permissions, check_count, json_files};
 use super::keyfile::Located;
 use super::marks::{KeyMark, KeyMarks, open_mark};
-use super::scheme::{FileScheme, Refusal};
+use super::scheme::FileScheme;
 use super::secret::{Password, fill_random};
 use super::xmss::{CompactSet, Xmss};
 use crate::error::Result;
+use crate::files::fields::to_json;
+use crate::files::hex::Hex;
+use crate::files::statement::Refusal;
 use crate::progress::Bars;
 use crate::report::write_whole;
 use alphorn_bls::{Registration, Rlc, RlcBits};

@@ -2,15 +2,18 @@
 //! file.
 
 use super::aggregate::read_public_keys;
-use super::bundle::{BundleFile, Entry, about};
-use super::document::{
-    AggregateFile, Document, Hex, PublicKeysFile, SignatureFile, Signers, registry_digest,
-};
+use super::bundle::about;
+use super::bundle_file::BundleFile;
+use super::document::{AggregateFile, Document, PublicKeysFile, SignatureFile};
 use super::input::expand;
-use super::scheme::{Claim, Command, FileScheme, Refusal, dispatch, with_keys};
+use super::scheme::FileScheme;
+use super::statement::{Claim, Entry, Refusal, reason_of};
 use super::verdict::{Checked, Verdict, verdict_table};
 use super::{FileOptions, Proofs, all_shown, shown};
 use crate::error::{Error, Result};
+use crate::files::command::{Command, dispatch, with_keys};
+use crate::files::fields::{Signers, registry_digest};
+use crate::files::hex::Hex;
 use crate::lattice::ProfileOptions;
 use crate::report::Report;
 use alphorn_types::{Support, VALIDATORS_MAX};
@@ -479,14 +482,4 @@ pub(super) fn proven<S: FileScheme>(
         .map(|entry| (&entry.public_key.0[..], &entry.proof_of_possession.0[..]))
         .collect();
     scheme.decode_proven(&encoded)
-}
-
-/// Explains in words why an entry of a list is rejected.
-pub(super) fn reason_of(refusal: &Refusal, what: &str) -> String {
-    match refusal {
-        Refusal::Malformed { index, reason } => format!("{what} {index}: {reason}"),
-        Refusal::Possession { index } => {
-            format!("the proof of possession of {what} {index} does not hold")
-        }
-    }
 }

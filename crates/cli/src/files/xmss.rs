@@ -3,17 +3,15 @@
 //! `key.json` holds the secret, `key.tree` the upper nodes of the key's tree, and `key.mark` the first
 //! free slot. A lost tree is rebuilt; without its mark, or with an outdated one, a key does not sign.
 
-use super::bundle::Entry;
-use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
 use super::marks::{Marked, asked, beside, ready, reserve};
 use super::output::{Access, Staged};
 use super::scheme::{
-    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, SlotRanges, ToMerge,
-    ToProve, ToSign, decode_each,
+    FileScheme, Form, ProofLimits, PublicHalf, SlotLimits, SlotRanges, decode_each,
 };
 use super::secret::Secret;
+use super::statement::{Claim, Entry, Refusal, ToMerge, ToProve, ToSign, in_slots};
 use super::xmss_proof::{Verifier, merge, prove, verify_bundle};
 use super::{FileOptions, Proofs};
 use crate::error::{Error, Result};

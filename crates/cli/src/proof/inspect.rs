@@ -1,7 +1,7 @@
 //! `alphorn proof inspect`: shows the content of a proof, without verifying it.
 
 use crate::error::Result;
-use crate::files::xmss_proof::{ProofFile, read};
+use crate::files::proof_file::{ProofFile, read};
 use crate::files::{bundle, shown};
 use crate::machine::Machine;
 use crate::overwrite::check_apart;

@@ -2,7 +2,8 @@
 
 use super::KdfOptions;
 use crate::error::Result;
-use crate::files::document::{Hex, to_json};
+use crate::files::fields::to_json;
+use crate::files::hex::Hex;
 use crate::files::input::is_stdin;
 use crate::files::keyfile::Located;
 use crate::files::keystore::Keystore;

@@ -2,7 +2,8 @@
 
 use super::KdfOptions;
 use crate::error::Result;
-use crate::files::document::{Hex, check_slot, to_json};
+use crate::files::fields::{check_slot, to_json};
+use crate::files::hex::Hex;
 use crate::files::input::{self, is_stdin};
 use crate::files::keyfile::{KeyPair, Located, secret_from_hex};
 use crate::files::keystore::{About, KEYSTORE_BYTES_MAX, Keystore};

@@ -2,15 +2,16 @@
 
 use super::{duty_path, public_key_entry, public_keys_file};
 use crate::error::{Error, Result};
-use crate::files::document::{
-    Document, Hex, INTEROP_WARNING, PublicKeyEntry, check_public_keys, registry_digest, to_json,
-};
+use crate::files::document::{Document, INTEROP_WARNING, PublicKeyEntry, check_public_keys};
+use crate::files::fields::{registry_digest, to_json};
+use crate::files::hex::Hex;
 use crate::files::input::{Permissions, expand};
 use crate::files::keyfile::Located;
 use crate::files::output::{Access, Staged};
-use crate::files::scheme::{FileScheme, PublicHalf, Refusal};
+use crate::files::scheme::{FileScheme, PublicHalf};
 use crate::files::secret::Password;
-use crate::files::verify::{proven, reason_of};
+use crate::files::statement::{Refusal, reason_of};
+use crate::files::verify::proven;
 use crate::files::{FileOptions, SecretOptions, aligned, all_shown, shown};
 use crate::progress::Bars;
 use crate::report::Report;

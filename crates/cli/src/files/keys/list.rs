@@ -1,7 +1,8 @@
 //! `alphorn keys list`: the keys of a folder, by their public halves.
 
 use crate::error::{Error, Result};
-use crate::files::document::{Document, Hex};
+use crate::files::document::Document;
+use crate::files::hex::Hex;
 use crate::files::input::json_files;
 use crate::files::scheme::FileScheme;
 use crate::files::{FileOptions, aligned, header, shown};

@@ -7,11 +7,14 @@ mod list;
 mod new;
 
 use super::FileOptions;
-use super::document::{Hex, PublicKeyEntry, PublicKeysFile, Schema};
+use super::document::{PublicKeyEntry, PublicKeysFile};
 use super::input::{expand, json_files};
 use super::keystore::{COST_LOG2_DEFAULT, KdfName, Protection};
-use super::scheme::{Command, FileScheme, PublicHalf, dispatch};
+use super::scheme::{FileScheme, PublicHalf};
 use crate::error::Result;
+use crate::files::command::{Command, dispatch};
+use crate::files::fields::Schema;
+use crate::files::hex::Hex;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,9 @@
 
 use super::{KdfOptions, duty_path, public_key_entry, public_keys_file};
 use crate::error::Result;
-use crate::files::document::{Hex, INTEROP_WARNING, PublicKeyEntry, to_json};
+use crate::files::document::{INTEROP_WARNING, PublicKeyEntry};
+use crate::files::fields::to_json;
+use crate::files::hex::Hex;
 use crate::files::input::check_count;
 use crate::files::keyfile::{KeyPair, interop_file};
 use crate::files::keystore::Keystore;

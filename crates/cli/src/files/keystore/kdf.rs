@@ -1,6 +1,6 @@
 //! Key derivation of a keystore, with bounds on what a file may request.
 
-use crate::files::document::Hex;
+use crate::files::hex::Hex;
 use crate::files::secret::Password;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;

@@ -9,8 +9,8 @@ mod tests;
 
 pub(super) use kdf::{COST_LOG2_DEFAULT, KdfError, KdfName};
 
-use super::document::Hex;
 use super::secret::{Password, Secret, fill_random};
+use crate::files::hex::Hex;
 use aes::cipher::consts::U12;
 use aes::cipher::{KeyIvInit, StreamCipher};
 use aes_gcm::aead::{Aead, KeyInit};
