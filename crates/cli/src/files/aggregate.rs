@@ -1,13 +1,13 @@
 //! `alphorn aggregate`: signatures over one message into one aggregate.
 
 use super::combine::{About, Combination, combined, read_as, refused, registry_keys};
+use super::command::{Command, dispatch, with_keys};
 use super::document::{Document, PublicKeysFile, SignatureFile, check_signers};
+use super::fields::{Signers, registry_digest};
 use super::scheme::FileScheme;
 use super::statement::{Claim, Signed, ToProve};
 use super::{FileOptions, Proofs, all_shown, shown};
 use crate::error::{Error, Result};
-use crate::files::command::{Command, dispatch, with_keys};
-use crate::files::fields::{Signers, registry_digest};
 use crate::lattice::ProfileOptions;
 use alphorn_lab::proof::ProofOptions;
 use alphorn_types::{Bitfield, Support};

@@ -4,9 +4,9 @@ use super::input::ENTRIES_MAX;
 use super::keystore::About;
 use super::scheme::{FileScheme, Form, PublicHalf, SlotLimits};
 use super::secret::{Secret, fill_random};
+use super::statement::{Claim, Refusal, ToSign};
 use super::{FileOptions, Proofs};
 use crate::error::Result;
-use crate::files::statement::{Claim, Refusal, ToSign};
 use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_bls::{

@@ -1,13 +1,13 @@
 //! What `aggregate` and `merge` have in common: combining files over one message into one aggregate.
 
 use super::document::{AggregateFile, Document};
+use super::fields::{Signers, to_json};
 use super::input::expand;
 use super::output::{Access, Staged};
 use super::scheme::FileScheme;
 use super::statement::{Refusal, Signed, reason_of};
 use super::{FileOptions, shown};
 use crate::error::Result;
-use crate::files::fields::{Signers, to_json};
 use crate::report::{Report, Sink};
 use anyhow::anyhow;
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@ use super::keystore::Declared;
 use super::marks::Marked;
 use super::scheme::SlotLimits;
 use super::secret::fill_random;
+use super::statement::ToSign;
 use crate::error::{Error, Result};
-use crate::files::statement::ToSign;
 use alphorn_falcon::key::SECRET_KEY_BYTES;
 use alphorn_falcon::slot::signed_bytes;
 use alphorn_falcon::{

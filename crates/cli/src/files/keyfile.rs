@@ -1,13 +1,13 @@
 //! A secret key from any file that holds one: a keystore, or the file of an interop key.
 
 use super::document::{Document, INTEROP_WARNING, InteropKeyFile, Slots};
+use super::fields::Schema;
+use super::hex::Hex;
 use super::input::{Opened, Permissions};
 use super::keystore::{About, KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, PublicHalf};
 use super::secret::{Password, Secret};
 use crate::error::Result;
-use crate::files::fields::Schema;
-use crate::files::hex::Hex;
 use crate::progress::Bars;
 use crate::report::note;
 use anyhow::{Context, anyhow, ensure};

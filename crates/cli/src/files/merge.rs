@@ -2,14 +2,14 @@
 
 use super::aggregate::read_public_keys;
 use super::combine::{About, Combination, combined, read_as, registry_keys};
+use super::command::{Command, dispatch, with_keys};
 use super::document::{AggregateFile, Document, check_signers};
+use super::fields::{Signers, registry_digest};
+use super::hex::Hex;
 use super::scheme::{FileScheme, Form};
 use super::statement::{Signed, ToMerge};
 use super::{FileOptions, all_shown, shown};
 use crate::error::Result;
-use crate::files::command::{Command, dispatch, with_keys};
-use crate::files::fields::{Signers, registry_digest};
-use crate::files::hex::Hex;
 use alphorn_scheme::list::{self, TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::{Bitfield, Support};
 use anyhow::{Context, bail, ensure};

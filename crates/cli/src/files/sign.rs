@@ -4,18 +4,18 @@
 //! would otherwise lose the slot. So all keys are opened and checked first, and the disk space of each
 //! signature is reserved with zeros before it is made.
 
+use super::command::{Command, dispatch};
 use super::document::SignatureFile;
+use super::fields::{MESSAGE_BYTES_MAX, Schema, check_message, check_slot, to_json};
+use super::hex::Hex;
 use super::input::{self, Opened, check_count};
 use super::keyfile::{KeyPair, Located};
 use super::output::{Access, Staged};
 use super::scheme::FileScheme;
 use super::secret::Password;
+use super::statement::ToSign;
 use super::{FileOptions, SecretOptions, all_shown, shown};
 use crate::error::Result;
-use crate::files::command::{Command, dispatch};
-use crate::files::fields::{MESSAGE_BYTES_MAX, Schema, check_message, check_slot, to_json};
-use crate::files::hex::Hex;
-use crate::files::statement::ToSign;
 use crate::progress::Bars;
 use crate::report::Report;
 use anyhow::{Context, anyhow, ensure};
