@@ -144,7 +144,7 @@ pub(crate) async fn aside<T: Send + 'static>(
     room: Room,
     work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
-    // Its own turn first: each client then has one place among those who wait for a decoder, whatever it sends.
+    // Its own turn first: each client then waits for a decoder with one body, whatever it sends.
     let own = room.turn.clone().acquire_owned().await;
     let turn = decoders.clone().acquire_owned().await;
     let done = tokio::task::spawn_blocking(move || {

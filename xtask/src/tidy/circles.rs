@@ -1,6 +1,6 @@
 //! No file of a crate imports another that imports it back, directly or through others.
 //!
-//! Who reads a file reads what it imports first. Imports of `crate::` and `super::` paths count, outside tests;
+//! A file is understood after what it imports, so there must be a first. Imports of `crate::` and `super::` paths count, outside tests;
 //! re-exports do not, nor does what a module takes from its own children.
 
 use super::Report;

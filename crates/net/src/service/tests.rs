@@ -1,3 +1,5 @@
+//! The service without its thread: a test handles its events one by one.
+
 use super::*;
 use crate::event::Event;
 use crate::{Config, Listen, NetworkDigest, NodeKey, Transport};
