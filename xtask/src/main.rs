@@ -1,4 +1,4 @@
-//! Repository checks: dependencies between crates, where `unsafe` may be, sizes, banned words.
+//! Repository checks: dependencies between crates, circles of imports, where `unsafe` may be, sizes, banned words.
 #![forbid(unsafe_code)]
 
 mod documents;
